@@ -1,0 +1,115 @@
+"""fp32, fp16 and int8 side by side, and the summary of a run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quantflow.artifacts.record import Record, Verdict
+
+Precision = Literal["fp32", "fp16", "int8"]
+
+
+class Fidelity(Record):
+    """How close the outputs are to fp32 on the evaluation samples.
+
+    Attributes:
+        cosine_mean, cosine_min: over samples, of all outputs of a sample as one vector.
+        cosine_low, cosine_high: 95% bootstrap interval of the mean.
+        max_abs_error: largest difference of any output element.
+        worst_samples: ids, least cosine first, at most five.
+    """
+
+    cosine_mean: float
+    cosine_min: float
+    cosine_low: float
+    cosine_high: float
+    max_abs_error: float
+    worst_samples: tuple[str, ...]
+
+
+class TaskScore(Record):
+    """A task's metric with its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class LayerError(Record):
+    """Where error arises: one layer's output in the int8 model against fp32.
+
+    Attributes:
+        layer, group: names.
+        sqnr_db: of the layer's output, padding excluded, all errors from the input on included.
+        own_sqnr_db: with the float input, so that only this layer's quantization counts.
+    """
+
+    layer: str
+    group: str
+    sqnr_db: float
+    own_sqnr_db: float
+
+
+class Comparison(Record):
+    """`60_compare/comparison.json`.
+
+    Attributes:
+        bucket: the bucket that was run.
+        samples: number of evaluation samples.
+        fidelity: of `fp16` (emulated, with the plan's islands), `fp16_plain` (without them, only
+            where there are islands), `int8` (the lowered deploy file) and `qdq` (its twin).
+        fidelity_gap: |int8 - qdq| of cosine_mean.
+        flip_noise: |difference| of cosine_mean between the QDQ twin run with and without graph
+            optimizations: what rounding flips alone do.
+        task: metric by precision; empty without a task.
+        task_metric: its name, or empty.
+        layers: in graph order.
+        verdict: fail when int8 misses the budget or a value is not finite.
+        reasons: one sentence for every gate that did not pass.
+    """
+
+    bucket: str
+    samples: int
+    fidelity: dict[str, Fidelity]
+    fidelity_gap: float
+    flip_noise: float
+    task: dict[Precision, TaskScore]
+    task_metric: str
+    layers: tuple[LayerError, ...]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+class SummaryFidelity(Record):
+    """Mean and minimum cosine."""
+
+    cosine_mean: float
+    cosine_min: float
+
+
+class SummaryDeploy(Record):
+    """The deploy model in short."""
+
+    op_types: dict[str, int]
+    parity_cosine: float
+    fidelity_gap: float
+
+
+class SummaryOm(Record):
+    """The conversion in short."""
+
+    status: str
+
+
+class Summary(Record):
+    """`summary.json`, the one file for other programs to read."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    fidelity: dict[Literal["fp16", "int8"], SummaryFidelity]
+    int8_mac_fraction: float
+    fp16_groups: tuple[str, ...]
+    fp32_islands: tuple[str, ...]
+    task: dict[Precision, TaskScore]
+    deploy: SummaryDeploy
+    om: SummaryOm

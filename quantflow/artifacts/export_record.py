@@ -1,0 +1,103 @@
+"""What stage 4 writes about the files it made."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quantflow.artifacts.record import Record, Verdict
+
+
+class LayerFactors(Record):
+    """How one layer stands in the deploy model.
+
+    Attributes:
+        layer, group: names.
+        precision: what it runs in.
+        reason: why it is not INT8, or empty.
+        scale_d: activation scale; None unless INT8.
+        offset_d: activation zero point; None unless INT8.
+        scale_w: weight scales, one or one per output channel; empty unless INT8.
+    """
+
+    layer: str
+    group: str
+    precision: Literal["int8", "fp16", "fp32"]
+    reason: str = ""
+    scale_d: float | None = None
+    offset_d: int | None = None
+    scale_w: tuple[float, ...] = ()
+
+
+class BucketFiles(Record):
+    """The files of one bucket, named relative to `40_onnx`.
+
+    Attributes:
+        name: such as ``batch1_length128``.
+        dims: value of every free dimension.
+        input_shapes: static shape of every input.
+        deploy: INT8 model in Ascend's dialect, for atc.
+        float_twin: the same graph in float32, for an fp16 conversion to compare with.
+        qdq: the QDQ twin, for onnxruntime.
+        keep_dtype: atc's --keep_dtype file for the fp32 islands, or None without islands.
+        op_types: number of nodes of every op type in the deploy model.
+    """
+
+    name: str
+    dims: dict[str, int]
+    input_shapes: dict[str, tuple[int, ...]]
+    deploy: str
+    float_twin: str
+    qdq: str
+    keep_dtype: str | None
+    op_types: dict[str, int]
+
+
+class ExportRecord(Record):
+    """`40_onnx/export.json`.
+
+    Attributes:
+        opset: of the deploy model.
+        int8_mac_fraction: share of the layers' multiply-accumulates that run in INT8, 0-1.
+        boundaries: number of AscendQuant nodes plus AscendDequant nodes in the first bucket.
+        layers: in graph order.
+        buckets: in the order of the configuration.
+        amct_record: name of the AMCT record file.
+    """
+
+    opset: int
+    int8_mac_fraction: float
+    boundaries: int
+    layers: tuple[LayerFactors, ...]
+    buckets: tuple[BucketFiles, ...]
+    amct_record: str
+
+
+class LayerParity(Record):
+    """The lowered layer against the same layer of the QDQ twin, given the same float input.
+
+    Attributes:
+        layer: name.
+        cosine: of the layer's output, FP19 and fp16 rounding off.
+        int32_exact: whether the accumulators agree exactly, given the same int8 input.
+        int8_equal_fraction: share of equal elements in the quantized input, 0-1.
+    """
+
+    layer: str
+    cosine: float
+    int32_exact: bool
+    int8_equal_fraction: float
+
+
+class ParityReport(Record):
+    """`40_onnx/parity.json`.
+
+    Attributes:
+        verdict: fail when a layer's cosine is below 0.99999, an accumulator differs, or fewer than
+            99.999% of a layer's int8 inputs agree.
+        cosine_min: least cosine over the layers (1 without INT8 layers).
+        layers: in graph order.
+    """
+
+    verdict: Verdict
+    cosine_min: float
+    layers: tuple[LayerParity, ...]

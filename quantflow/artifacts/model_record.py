@@ -1,0 +1,118 @@
+"""What stage 0 writes about the canonical model (`00_model/model.json`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quantflow.artifacts.record import Record
+
+Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
+
+
+class TensorInfo(Record):
+    """An input or output of the model.
+
+    Attributes:
+        name: name of the value.
+        dtype: numpy name of the element type.
+        shape: one entry a dimension, the name of a free one.
+        mask: true for the input that is 0 where a position is padding.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    mask: bool = False
+
+
+class Layer(Record):
+    """A MatMul, Gemm or Conv with a constant weight.
+
+    Attributes:
+        name: module path where there is one, else the node's name; unique.
+        node: name of the node that multiplies (equal to `name` but for clashes).
+        op_type: ``MatMul``, ``Gemm``, ``Conv`` or ``ConvTranspose``.
+        role: what part it plays in the network.
+        group: name of the group it falls back with.
+        input: the activation it reads.
+        weight: its weight initializer; ``(K, N)`` for MatMul and Gemm, ``(N, C, ...)`` for Conv.
+        bias: its 1-D bias initializer, if any.
+        bias_node: the Add that applies the bias, where a node of its own does.
+        output: the value after the bias.
+        macs: multiply-accumulates for one sample in the first bucket.
+        float_reason: why the layer cannot be INT8, or empty.
+    """
+
+    name: str
+    node: str
+    op_type: str
+    role: Role
+    group: str
+    input: str
+    weight: str
+    bias: str | None
+    bias_node: str | None
+    output: str
+    macs: int
+    float_reason: str = ""
+
+
+class Group(Record):
+    """All layers that read one quantized tensor; they fall back to fp16 together.
+
+    Attributes:
+        name: common module path and the differing ends, such as ``attention.self.query+key+value``.
+        tensor: the activation they read.
+        role: that of its layers (`other` when they differ).
+        layers: names of its layers, in graph order.
+        macs: their sum.
+    """
+
+    name: str
+    tensor: str
+    role: Role
+    layers: tuple[str, ...]
+    macs: int
+
+
+class PaddedTensor(Record):
+    """How the axes of a tensor relate to the attention mask.
+
+    Attributes:
+        tensor: name of the value.
+        layout: `positions` for ``(batch, length, ...)``, `flat` for ``(batch * length, ...)``,
+            `none` where the mask does not map and padding counts like any other value.
+    """
+
+    tensor: str
+    layout: Literal["positions", "flat", "none"]
+
+
+class ModelRecord(Record):
+    """The canonical model: its boundary, layers and groups.
+
+    Attributes:
+        opset: version of the one opset import.
+        inputs, outputs: boundary of the model.
+        layers: in graph order.
+        groups: in graph order; only layers that can be INT8 are in one.
+        padding: for every quantizable tensor, how padding is recognised in it.
+        notes: what a person should know, such as If bodies that stay float.
+    """
+
+    opset: int
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    layers: tuple[Layer, ...]
+    groups: tuple[Group, ...]
+    padding: tuple[PaddedTensor, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mask(self) -> TensorInfo | None:
+        """The input that marks padding, if there is one."""
+        return next((tensor for tensor in self.inputs if tensor.mask), None)
+
+    def layers_of(self, tensor: str) -> list[Layer]:
+        """The quantizable layers that read `tensor`."""
+        return [x for x in self.layers if x.input == tensor and not x.float_reason]

@@ -1,0 +1,162 @@
+"""The run directory: one folder a stage, each with a manifest, replaced as a whole.
+
+A stage writes into ``NAME.partial`` and the finished folder is moved to ``NAME`` last, so a folder
+without the suffix is always complete. Its `stage.json` names what it was made from; a stage whose
+inputs are the same is not run again, and one that reads an artifact made from something else refuses
+it by name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from quantflow.artifacts.atomic import write_atomically
+from quantflow.artifacts.digest import file_digest, value_digest
+from quantflow.artifacts.record import Record
+from quantflow.errors import fail
+
+MANIFEST = "stage.json"
+
+
+class StageManifest(Record):
+    """`stage.json`.
+
+    Attributes:
+        stage: name of the folder.
+        version: version of quantflow that wrote it.
+        inputs: digest of everything the stage read, by name.
+        outputs: digest of every file it wrote, by path inside the folder.
+    """
+
+    stage: str
+    version: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the stage's outputs, which the next stage names as its input."""
+        return value_digest(self.outputs)
+
+
+class RunDirectory:
+    """One run's results."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, stage: str) -> Path:
+        """Where a finished stage's files are."""
+        return self.root / stage
+
+    def manifest(self, stage: str) -> StageManifest | None:
+        """The manifest of a finished stage, or None."""
+        self._finish_move(stage)
+        path = self.folder(stage) / MANIFEST
+        return StageManifest.read(path) if path.exists() else None
+
+    def is_current(self, stage: str, version: str, inputs: Mapping[str, str]) -> bool:
+        """Whether the stage is finished, undamaged and was made from exactly `inputs`."""
+        manifest = self.manifest(stage)
+        return (
+            manifest is not None
+            and manifest.version == version
+            and manifest.inputs == dict(inputs)
+            and self._damaged(stage, manifest) is None
+        )
+
+    def require(self, stage: str, command: str) -> StageManifest:
+        """The manifest of a stage that must be finished and undamaged.
+
+        Args:
+            stage: name of its folder.
+            command: the command that makes it.
+
+        Raises:
+            QuantflowError: QF404 when it has not run, QF405 when a file was changed since.
+        """
+        manifest = self.manifest(stage)
+        if manifest is None:
+            fail(
+                "QF404",
+                f"{stage} is not there yet",
+                where=str(self.folder(stage)),
+                fix=f"run `{command}` first",
+            )
+        damaged = self._damaged(stage, manifest)
+        if damaged is not None:
+            fail(
+                "QF405",
+                f"{stage}/{damaged} is not what the stage wrote",
+                where=str(self.folder(stage) / damaged),
+                fix=f"rerun `{command} --force`",
+            )
+        return manifest
+
+    @contextmanager
+    def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Iterator[Path]:
+        """An empty folder to write a stage into; it becomes the stage's folder at the end."""
+        partial = self._partial(stage)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        yield partial
+        outputs = {
+            path.relative_to(partial).as_posix(): file_digest(path)
+            for path in sorted(partial.rglob("*"))
+            if path.is_file()
+        }
+        manifest = StageManifest(stage=stage, version=version, inputs=dict(inputs), outputs=outputs)
+        manifest.write(partial / MANIFEST)
+        shutil.rmtree(self.folder(stage), ignore_errors=True)
+        partial.rename(self.folder(stage))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run directory; a second process that wants it is refused with QF406."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / ".lock").open("w") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                fail(
+                    "QF406",
+                    "another quantflow process works in this run directory",
+                    where=str(self.root),
+                    fix="wait for it, or choose another run.directory",
+                )
+            yield
+
+    def record_time(self, stage: str, seconds: float) -> None:
+        """Note in `timings.json` how long a stage took, in seconds."""
+        path = self.root / "timings.json"
+        try:
+            times = json.loads(path.read_text())
+        except (OSError, ValueError):
+            times = {}
+        if not isinstance(times, dict):
+            times = {}
+        times[stage] = {"seconds": round(seconds, 3), "finished": time.strftime("%FT%T%z")}
+        write_atomically(path, (json.dumps(times, indent=1, sort_keys=True) + "\n").encode())
+
+    def _partial(self, stage: str) -> Path:
+        return self.root / f"{stage}.partial"
+
+    def _finish_move(self, stage: str) -> None:
+        """Finish a move that a kill interrupted between removing the old folder and renaming."""
+        partial = self._partial(stage)
+        if not self.folder(stage).exists() and (partial / MANIFEST).exists():
+            partial.rename(self.folder(stage))
+
+    def _damaged(self, stage: str, manifest: StageManifest) -> str | None:
+        folder = self.folder(stage)
+        for name, digest in manifest.outputs.items():
+            path = folder / name
+            if not path.is_file() or file_digest(path) != digest:
+                return name
+        return None

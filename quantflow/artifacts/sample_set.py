@@ -1,0 +1,113 @@
+"""A set of samples on disk: `set.json` and one safetensors file, read sample by sample.
+
+A sample is one array per model input, without the batch axis. Lengths may differ from sample to
+sample. Arrays are stored under ``<index>/<input>`` and memory-mapped when read, so that a set may be
+larger than memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from quantflow.artifacts.atomic import write_atomically
+from quantflow.artifacts.record import Record
+from quantflow.errors import fail
+
+Sample = Mapping[str, NDArray[Any]]
+
+
+class SampleInfo(Record):
+    """One sample.
+
+    Attributes:
+        id: says where it came from, such as ``candidates[17]``; unique in the set.
+        digest: SHA-256 of its arrays (names, dtypes, shapes and bytes).
+        preview: a few words of its text, where it has any.
+    """
+
+    id: str
+    digest: str
+    preview: str = ""
+
+
+class SetRecord(Record):
+    """Describes a set: `set.json`.
+
+    Attributes:
+        name: `calibration`, `heldout`, `evaluation` or `task`.
+        source: where the records came from.
+        inputs: numpy dtype of every input.
+        samples: in the order they are read.
+        padding_fraction: share of positions that the mask marks as padding, 0-1, if there is a mask.
+        duplicates: samples whose arrays equal those of an earlier one.
+    """
+
+    name: str
+    source: str
+    inputs: dict[str, str]
+    samples: tuple[SampleInfo, ...]
+    padding_fraction: float | None
+    duplicates: int
+
+
+def sample_digest(sample: Sample) -> str:
+    """Digest of a sample's arrays."""
+    digest = hashlib.sha256()
+    for name in sorted(sample):
+        array = np.ascontiguousarray(sample[name])
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def write_set(directory: Path, record: SetRecord, samples: Sequence[Sample]) -> None:
+    """Write `record` and the arrays of its samples, in the same order."""
+    if len(record.samples) != len(samples):
+        raise ValueError("one record entry per sample")
+    arrays = {
+        f"{index}/{name}": np.ascontiguousarray(array)
+        for index, sample in enumerate(samples)
+        for name, array in sample.items()
+    }
+    write_atomically(directory / "samples.safetensors", save(arrays))
+    record.write(directory / "set.json")
+
+
+class SampleSet:
+    """A set on disk. Iterating reads one sample at a time, as often as one likes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.record = SetRecord.read(directory / "set.json")
+
+    def __len__(self) -> int:
+        return len(self.record.samples)
+
+    @property
+    def ids(self) -> list[str]:
+        """The samples' ids, in order."""
+        return [sample.id for sample in self.record.samples]
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        path = self.directory / "samples.safetensors"
+        try:
+            with safe_open(path, framework="numpy") as stream:
+                for index in range(len(self)):
+                    yield {
+                        name: stream.get_tensor(f"{index}/{name}") for name in self.record.inputs
+                    }
+        except (OSError, SafetensorError) as error:
+            fail(
+                "QF403",
+                f"samples cannot be read: {error}",
+                where=str(path),
+                fix="rerun `quantflow build-set --force`",
+            )

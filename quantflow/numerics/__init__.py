@@ -1,0 +1,1 @@
+"""Pure numerical functions: quantization, rounding, error metrics, bootstrap."""

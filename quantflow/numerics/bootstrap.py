@@ -1,0 +1,40 @@
+"""Percentile bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def bootstrap_interval(
+    statistic: Callable[[NDArray[np.intp]], float],
+    count: int,
+    *,
+    seed: int,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile bootstrap interval (Efron 1979) of a statistic of `count` units.
+
+    Args:
+        statistic: maps ``(count,)`` indices, drawn with replacement, to a value. A NaN, as from a
+            resample without variance, is left out.
+        count: number of units.
+        seed: of the resampling.
+        resamples: number of resamples.
+        confidence: mass of the interval, 0-1.
+
+    Returns:
+        Lower and upper end; NaN when every resample gives NaN.
+    """
+    rng = np.random.default_rng(seed)
+    draws = (rng.integers(0, count, count) for _ in range(resamples))
+    values = np.array([statistic(draw) for draw in draws], np.float64)
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)

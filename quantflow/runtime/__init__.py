@@ -1,0 +1,1 @@
+"""Running models: one protocol, one adapter a backend."""
