@@ -10,7 +10,7 @@ import importlib.util
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -397,7 +397,7 @@ def _known_keys(location: Sequence[int | str]) -> list[str]:
 def _section_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    arguments = cast(tuple[Any, ...], getattr(annotation, "__args__", ()))
+    arguments: tuple[Any, ...] = get_args(annotation)
     return next((found for part in arguments if (found := _section_in(part))), None)
 
 

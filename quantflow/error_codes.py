@@ -41,12 +41,108 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "--set is not of the form section.key=value",
         "The value is read as TOML; text that is not valid TOML is taken as a string.",
     ),
+    "QF110": ErrorCode(
+        "unknown chip",
+        "`target.chip` is passed to atc as --soc_version. `npu-smi info` shows the chip of a machine "
+        "with an NPU; write its name with `Ascend` in front.",
+    ),
     # 2xx model
+    "QF201": ErrorCode(
+        "not a readable ONNX model",
+        "The file is missing, truncated, not ONNX, or inconsistent in itself.",
+    ),
+    "QF202": ErrorCode(
+        "external data outside the model's folder",
+        "A model file may only name data files beside itself, so that an untrusted model cannot "
+        "make quantflow read other files.",
+    ),
+    "QF203": ErrorCode(
+        "torch export failed",
+        "torch.onnx.export could not turn the module into a graph. Most often a dimension that the "
+        "configuration calls free is fixed by the module: give its size as a number instead.",
+    ),
+    "QF204": ErrorCode(
+        "no such value in the graph",
+        "A tensor name does not exist in the canonical model. `quantflow show layers` lists them.",
+    ),
     "QF205": ErrorCode(
         "model does not load",
         "onnxruntime refused the model. Its message follows; `quantflow prepare` repeats it.",
     ),
+    "QF206": ErrorCode(
+        "bucket leaves a dimension free",
+        "INT8 models compile with static shapes only, so each bucket gives every free dimension a "
+        "size.",
+    ),
+    "QF207": ErrorCode(
+        "operator that cannot be compiled",
+        "atc has no parser for this operator at this opset (it would stop with E16002 or E19010), "
+        "and quantflow knows no rewrite for it.",
+    ),
+    "QF208": ErrorCode(
+        "model is already quantized or in half precision",
+        "The canonical model is float32: give the float32 model that this one was made from.",
+    ),
+    "QF209": ErrorCode(
+        "opset conversion failed",
+        "The model's opset is outside what the target compiles, and it could not be converted.",
+    ),
+    "QF210": ErrorCode(
+        "nothing to quantize",
+        "The model has no MatMul or Gemm with a constant weight.",
+    ),
+    "QF211": ErrorCode(
+        "inputs of the configuration and of the model differ",
+        "Names, types or the number of dimensions in [model.inputs] are not those of the model.",
+    ),
     # 3xx data
+    "QF301": ErrorCode(
+        "data source is empty",
+        "A file, directory or function was found, but it holds no record.",
+    ),
+    "QF302": ErrorCode(
+        "data source not readable",
+        "A file is not what its `kind` says, or is damaged. Object arrays in .npz files are "
+        "refused, since reading them would run code from the file.",
+    ),
+    "QF303": ErrorCode(
+        "column missing from a record",
+        "`set.preprocess.column` names the text; without tokenizer and function, every model input "
+        "needs a column of its name.",
+    ),
+    "QF304": ErrorCode(
+        "user function failed on data",
+        "The function named in the configuration raised, or returned something of the wrong kind.",
+    ),
+    "QF305": ErrorCode(
+        "tokenizer not usable",
+        "`set.preprocess.tokenizer` names a tokenizer.json of the `tokenizers` library. It fills "
+        "the inputs input_ids, attention_mask and token_type_ids, and the input marked `mask`.",
+    ),
+    "QF306": ErrorCode(
+        "sample does not fit the model's inputs",
+        "Every sample needs one array per input, without the batch axis, of the input's dtype, "
+        "rank and fixed dimensions. Dtypes are converted only where the values survive it.",
+    ),
+    "QF307": ErrorCode(
+        "sample without usable values",
+        "A sample is empty, is all padding, or holds NaN or Inf. Its statistics would say nothing "
+        "about production.",
+    ),
+    "QF308": ErrorCode(
+        "too few records",
+        "The calibration, held-out and evaluation samples are drawn without repetition and without "
+        "overlap. A set is never made smaller in silence.",
+    ),
+    "QF309": ErrorCode(
+        "score matrix refused",
+        "`task.scores` is a square matrix of finite numbers, one row and column a record of the "
+        "task's source; the part above the diagonal is used.",
+    ),
+    "QF310": ErrorCode(
+        "output does not fit the task",
+        "Similarity needs one embedding, a vector, for every record of the task's source.",
+    ),
     # 4xx artifacts
     "QF401": ErrorCode(
         "artifact missing",

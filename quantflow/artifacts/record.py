@@ -1,7 +1,7 @@
 """Base of all records: frozen, unknown fields refused, one way to write and read them.
 
-JSON is canonical (sorted keys, shortest round-trip floats, ``NaN``/``Infinity`` as strings), so that
-equal records are equal bytes.
+JSON is canonical (sorted keys, shortest round-trip floats, ``NaN`` and ``Infinity`` as strings), so
+that equal records are equal bytes.
 """
 
 from __future__ import annotations
@@ -56,5 +56,6 @@ class Record(BaseModel):
 
 def worst(*verdicts: Verdict) -> Verdict:
     """The worst of some verdicts; `pass` of none."""
-    order: tuple[Verdict, ...] = ("pass", "warn", "fail")
-    return max(verdicts, key=order.index, default="pass")
+    if "fail" in verdicts:
+        return "fail"
+    return "warn" if "warn" in verdicts else "pass"

@@ -2,8 +2,8 @@
 
 A stage writes into ``NAME.partial`` and the finished folder is moved to ``NAME`` last, so a folder
 without the suffix is always complete. Its `stage.json` names what it was made from; a stage whose
-inputs are the same is not run again, and one that reads an artifact made from something else refuses
-it by name.
+inputs are the same is not run again, and one that reads an artifact made from something else
+refuses it by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -100,7 +100,7 @@ class RunDirectory:
         return manifest
 
     @contextmanager
-    def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Iterator[Path]:
+    def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Generator[Path]:
         """An empty folder to write a stage into; it becomes the stage's folder at the end."""
         partial = self._partial(stage)
         shutil.rmtree(partial, ignore_errors=True)
@@ -117,7 +117,7 @@ class RunDirectory:
         partial.rename(self.folder(stage))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the run directory; a second process that wants it is refused with QF406."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / ".lock").open("w") as stream:

@@ -1,8 +1,9 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """A set of samples on disk: `set.json` and one safetensors file, read sample by sample.
 
 A sample is one array per model input, without the batch axis. Lengths may differ from sample to
-sample. Arrays are stored under ``<index>/<input>`` and memory-mapped when read, so that a set may be
-larger than memory.
+sample. Arrays are stored under ``<index>/<input>`` and memory-mapped when read, so that a set may
+be larger than memory.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class SetRecord(Record):
         source: where the records came from.
         inputs: numpy dtype of every input.
         samples: in the order they are read.
-        padding_fraction: share of positions that the mask marks as padding, 0-1, if there is a mask.
+        padding_fraction: share of positions that the mask marks as padding, 0-1, if it has one.
         duplicates: samples whose arrays equal those of an earlier one.
     """
 

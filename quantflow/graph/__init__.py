@@ -1,0 +1,1 @@
+"""The canonical model: from torch or ONNX to one graph with named layers, roles and groups."""

@@ -1,0 +1,110 @@
+"""A bucket: the canonical graph with its free dimensions fixed and what follows folded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    LiftConstantsToInitializersPass,
+    RemoveUnusedNodesPass,
+    ShapeInferencePass,
+    TopologicalSortPass,
+)
+from onnxscript.optimizer import fold_constants_ir
+
+from quantflow.errors import Problem, QuantflowError
+from quantflow.graph.edit import all_values, copy_model
+
+FOLD_LIMIT_BYTES = 2**28
+"""Largest constant that folding may read or make."""
+
+
+def bucket_model(model: ir.Model, dims: Mapping[str, int]) -> ir.Model:
+    """A static copy of `model`; node names and the names of layer tensors are kept.
+
+    Args:
+        model: the canonical model.
+        dims: size of every free dimension of the inputs.
+
+    Raises:
+        QuantflowError: QF206 for a free dimension that `dims` does not fix.
+    """
+    _check_dims(model, dims)
+    copy = copy_model(model)
+    inputs = set(copy.graph.inputs)
+    for value in all_values(copy.graph):
+        if value in inputs and value.shape is not None:
+            value.shape = ir.Shape([_fixed(dim, dims) for dim in value.shape])
+        elif value.producer() is not None:
+            value.shape = None
+    fold(copy)
+    ShapeInferencePass(data_prop=True)(copy)
+    return copy
+
+
+def fold(model: ir.Model) -> None:
+    """Fold constants in place, lift them to initializers, drop what nothing needs."""
+    with _quiet("onnxscript.optimizer._constant_folding", "onnx_ir"):
+        for _ in range(2):
+            fold_constants_ir(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=FOLD_LIMIT_BYTES,
+                output_size_limit=FOLD_LIMIT_BYTES,
+            )
+            RemoveUnusedNodesPass()(model)
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        RemoveUnusedNodesPass()(model)
+        TopologicalSortPass()(model)
+
+
+def bucket_name(dims: Mapping[str, int]) -> str:
+    """Name of a bucket, such as ``batch1_length128``; fit for file names."""
+    return "_".join(f"{name}{size}" for name, size in dims.items()) or "static"
+
+
+def _fixed(dim: int | ir.SymbolicDim, dims: Mapping[str, int]) -> int:
+    return dim if isinstance(dim, int) else dims[str(dim.value)]
+
+
+def free_dims(model: ir.Model) -> list[str]:
+    """Names of the free dimensions of the inputs, in order of appearance."""
+    names: dict[str, None] = {}
+    for value in model.graph.inputs:
+        for dim in value.shape or ():
+            if not isinstance(dim, int):
+                names[str(dim.value)] = None
+    return list(names)
+
+
+def _check_dims(model: ir.Model, dims: Mapping[str, int]) -> None:
+    missing = [name for name in free_dims(model) if name not in dims]
+    if missing:
+        raise QuantflowError(
+            [
+                Problem(
+                    "QF206",
+                    f"the bucket does not fix dimension {name!r}",
+                    where="target.buckets",
+                    fix=f"add {name} = <size> to every bucket",
+                )
+                for name in missing
+            ]
+        )
+
+
+@contextmanager
+def _quiet(*names: str) -> Generator[None]:
+    """Silence loggers: folding warns about every node that it tries and cannot evaluate."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,232 @@
+"""The canonical model: the one graph that is calibrated, swept and exported.
+
+Whatever the model came as, it leaves as float32 operators of one opset that the target has parsers
+for, with unique names, constants folded and Gemm in its plain form. Q, K and V are not fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    ClearMetadataAndDocStringPass,
+    CommonSubexpressionEliminationPass,
+    IdentityEliminationPass,
+    InlinePass,
+    NameFixPass,
+    OutputFixPass,
+    RemoveInitializersFromInputsPass,
+    RemoveUnusedOpsetsPass,
+    ShapeInferencePass,
+)
+from onnxscript.rewriter import rewrite
+from onnxscript.rewriter.rules.common import (
+    fuse_batchnorm_into_conv_rule,
+    fuse_batchnorm_into_conv_transpose_rule,
+    fuse_batchnorm_into_gemm_rule,
+)
+
+from quantflow.errors import Problem, QuantflowError, fail
+from quantflow.graph.bucket import fold
+from quantflow.graph.edit import opset
+from quantflow.graph.names import make_node_names_unique, name_weights
+from quantflow.graph.passes.clamp_attention_mask import clamp_attention_mask
+from quantflow.graph.passes.decompose_gelu import decompose_gelu
+from quantflow.graph.passes.decompose_layer_norm import decompose_layer_norm
+from quantflow.graph.passes.decompose_reduce_norm import decompose_reduce_norm
+from quantflow.graph.passes.normalize_gemm import normalize_gemm
+from quantflow.target.op_table import Cann, opset_ceiling, supported
+
+LEAST_OPSET = 13
+"""Below it, per-channel quantization cannot be written for onnxruntime."""
+
+_FORBIDDEN = {"Loop", "Scan"}
+_QUANTIZED = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
+    "ConvInteger", "MatMulInteger", "AscendQuant", "AscendDequant",
+}  # fmt: skip
+_NOOP = "noop_with_empty_axes"
+_HALF = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+
+
+def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
+    """Bring `model` into canonical form, in place.
+
+    Args:
+        model: a float32 model; changed.
+        cann: which op table and opset ceiling apply.
+
+    Returns:
+        Notes for a person, such as what was rewritten and what stays float.
+
+    Raises:
+        QuantflowError: QF207 for operators that cannot be compiled, QF208 for a model that is
+            quantized or in half precision, QF209 when the opset cannot be converted.
+    """
+    InlinePass()(model)
+    RemoveInitializersFromInputsPass()(model)
+    _refuse(model)
+    _drop_other_domains(model)
+    make_node_names_unique(model)
+    notes = _if_notes(model)
+    fold(model)
+    notes += _legalize(model, cann)
+    rewrite(
+        model,
+        [
+            fuse_batchnorm_into_conv_rule,
+            fuse_batchnorm_into_conv_transpose_rule,
+            fuse_batchnorm_into_gemm_rule,
+        ],
+    )
+    normalize_gemm(model)
+    notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
+    _tidy(model)
+    _check_ops(model, cann)
+    return notes
+
+
+def _tidy(model: ir.Model) -> None:
+    IdentityEliminationPass()(model)
+    CommonSubexpressionEliminationPass()(model)
+    fold(model)
+    OutputFixPass()(model)
+    NameFixPass()(model)
+    make_node_names_unique(model)
+    name_weights(model)
+    RemoveUnusedOpsetsPass()(model)
+    ClearMetadataAndDocStringPass()(model)
+    ShapeInferencePass(data_prop=True)(model)
+    model.producer_name, model.producer_version = "quantflow", None
+    model.graph.name = "main"
+
+
+def _refuse(model: ir.Model) -> None:
+    problems = list[Problem]()
+    for node in model.graph.all_nodes():
+        place = f"{node.op_type} {node.name or '(unnamed)'}"
+        if node.op_type in _FORBIDDEN:
+            problems.append(
+                Problem(
+                    "QF207",
+                    f"atc has no parser for {node.op_type}",
+                    where=place,
+                    fix="export the model with its loops unrolled",
+                )
+            )
+        if node.op_type in _QUANTIZED:
+            problems.append(
+                Problem(
+                    "QF208",
+                    "the model is already quantized",
+                    where=place,
+                    fix="give the float32 model it was made from",
+                )
+            )
+            break
+    tensors = [*model.graph.inputs, *model.graph.initializers.values()]
+    half = next((value for value in tensors if value.dtype in _HALF), None)
+    if half is not None:
+        problems.append(
+            Problem(
+                "QF208",
+                "the model is in half precision",
+                where=str(half.name),
+                fix="export it in float32: fp16 is derived from it",
+            )
+        )
+    if problems:
+        raise QuantflowError(problems)
+
+
+def _drop_other_domains(model: ir.Model) -> None:
+    foreign = [n for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")]
+    if foreign:
+        raise QuantflowError(
+            [
+                Problem(
+                    "QF207",
+                    f"operator {n.domain}.{n.op_type} is not standard ONNX",
+                    where=str(n.name),
+                    fix="export the model with standard operators",
+                )
+                for n in foreign[:10]
+            ]
+        )
+
+
+def _if_notes(model: ir.Model) -> list[str]:
+    return [
+        f"If node {node.name!r}: the layers in its branches stay float"
+        for node in model.graph
+        if node.op_type == "If"
+    ]
+
+
+def _note(what: str, count: int) -> list[str]:
+    return [f"{what} ({count}x)"] if count else []
+
+
+def _legalize(model: ir.Model, cann: Cann) -> list[str]:
+    """Rewrite what the op table lacks, then convert the opset if it lies outside the bounds."""
+    ceiling = opset_ceiling(cann)
+    notes = list[str]()
+    if opset(model) < LEAST_OPSET:
+        notes.append(f"opset {opset(model)} raised to {ceiling}")
+        _convert(model, ceiling)
+    passes: tuple[tuple[str, str, Callable[[ir.Model], int]], ...] = (
+        ("Gelu", "Gelu decomposed", decompose_gelu),
+        ("ReduceL2", "ReduceL1/ReduceL2 decomposed", decompose_reduce_norm),
+        ("ReduceL1", "ReduceL1/ReduceL2 decomposed", decompose_reduce_norm),
+        ("LayerNormalization", "LayerNormalization decomposed", decompose_layer_norm),
+    )
+    for op_type, what, decompose in passes:
+        if not supported(op_type, min(opset(model), ceiling), cann):
+            notes += _note(what, decompose(model))
+    if opset(model) > ceiling:
+        notes.append(f"opset {opset(model)} lowered to {ceiling}")
+        _convert(model, ceiling)
+    return notes
+
+
+def _convert(model: ir.Model, version: int) -> None:
+    """Convert the opset in place with onnx's own converter."""
+    for node in model.graph:
+        # The converter carries this attribute, at its default, to opsets that do not know it.
+        if node.op_type.startswith("Reduce") and not node.attributes.get_int(_NOOP, 0):
+            node.attributes.pop(_NOOP, None)
+    ShapeInferencePass()(model)
+    try:
+        proto = onnx.version_converter.convert_version(ir.to_proto(model), version)
+    except Exception as error:
+        fail(
+            "QF209",
+            f"opset {opset(model)} does not convert to {version}: {error}",
+            where="the model's opset_import",
+            fix=f"export the model with opset {version}",
+        )
+    converted = ir.from_proto(proto)
+    model.graph = converted.graph
+    model.opset_imports.update(converted.opset_imports)
+
+
+def _check_ops(model: ir.Model, cann: Cann) -> None:
+    version = opset(model)
+    missing = dict[str, str]()
+    for node in model.graph.all_nodes():
+        if not supported(node.op_type, version, cann):
+            missing.setdefault(node.op_type, str(node.name))
+    if missing:
+        raise QuantflowError(
+            [
+                Problem(
+                    "QF207",
+                    f"atc ({cann}) has no parser for {op_type} at opset {version}",
+                    where=name,
+                    fix="replace the operator in the model",
+                )
+                for op_type, name in missing.items()
+            ]
+        )

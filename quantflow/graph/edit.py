@@ -1,0 +1,94 @@
+"""Small edits that several passes share. None of them changes the model it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from quantflow.errors import did_you_mean, fail
+
+
+def copy_model(model: ir.Model) -> ir.Model:
+    """A copy that may be changed freely; the weights themselves are shared."""
+    return model.clone()
+
+
+def values_by_name(model: ir.Model) -> dict[str, ir.Value]:
+    """Every value of the main graph (inputs, initializers, node outputs) by name."""
+    return {value.name: value for value in all_values(model.graph) if value.name}
+
+
+def all_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Every value of a graph, in graph order."""
+    yield from graph.inputs
+    yield from (value for value in graph.initializers.values() if not value.is_graph_input())
+    for node in graph:
+        yield from node.outputs
+
+
+def nodes_by_name(model: ir.Model) -> dict[str, ir.Node]:
+    """Every node of the main graph by name."""
+    return {node.name: node for node in model.graph if node.name}
+
+
+def with_outputs(model: ir.Model, names: Sequence[str], *, keep: bool = False) -> ir.Model:
+    """A copy whose outputs are the named values; nodes that nothing needs are gone.
+
+    Args:
+        model: any model.
+        names: values of the main graph.
+        keep: keep the model's own outputs in front.
+    """
+    copy = copy_model(model)
+    values = values_by_name(copy)
+    outputs = list(copy.graph.outputs) if keep else []
+    for name in names:
+        if name not in values:
+            fail("QF204", f"no value {name!r} in the graph", fix=did_you_mean(name, values))
+        if values[name] not in outputs:
+            outputs.append(values[name])
+    copy.graph.outputs[:] = outputs
+    RemoveUnusedNodesPass()(copy)
+    return copy
+
+
+def fresh_name(base: str, taken: Iterable[str]) -> str:
+    """`base`, or `base` with the first number that makes it new."""
+    taken = set(taken)
+    if base not in taken:
+        return base
+    number = 1
+    while f"{base}_{number}" in taken:
+        number += 1
+    return f"{base}_{number}"
+
+
+def opset(model: ir.Model) -> int:
+    """Version of the ai.onnx opset that the model imports."""
+    return model.opset_imports[""]
+
+
+def replace_node(node: ir.Node, tape: ir.tape.Tape, result: ir.Value) -> None:
+    """Replace a node that has one output by the nodes of `tape`, ending in `result`.
+
+    The new nodes are named after the old one, and `result` takes over its output's name.
+    """
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
+    for new in tape.nodes:
+        new.name = f"{node.name}/{new.op_type}" if node.name else None
+    for initializer in tape.initializers:
+        initializer.name = fresh_name(str(initializer.name), graph.initializers)
+        graph.register_initializer(initializer)
+    ir.convenience.replace_nodes_and_values(
+        graph, node, [node], list(tape.nodes), [node.outputs[0]], [result]
+    )
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor behind a value that is an initializer, else None."""
+    if value is None or value.is_graph_input():
+        return None
+    return value.const_value

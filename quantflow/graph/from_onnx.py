@@ -1,0 +1,88 @@
+"""An ONNX file as an onnx_ir model, with every free dimension named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx_ir as ir
+
+from quantflow.config import InputConfig
+from quantflow.errors import Problem, QuantflowError, did_you_mean
+from quantflow.graph.model_io import load_model
+
+
+def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
+    """Read an ONNX file and settle its inputs.
+
+    Args:
+        path: the file.
+        inputs: what the configuration says of them; may be empty. A shape given there replaces the
+            file's, so that fixed dimensions can be freed where the graph allows it, and free ones
+            be named. Free dimensions without a name become ``batch`` (first axis) or
+            ``<input>_<axis>``.
+
+    Raises:
+        QuantflowError: QF201 and QF202 as `load_model`, QF211 when `inputs` does not fit the file.
+    """
+    model = load_model(path)
+    values = {str(v.name): v for v in model.graph.inputs if not v.is_initializer()}
+    problems = [
+        Problem(
+            "QF211",
+            f"the model has no input {name!r}",
+            where=f"model.inputs.{name}",
+            fix=did_you_mean(name, values),
+        )
+        for name in inputs
+        if name not in values
+    ]
+    for name, value in values.items():
+        problems += _settle_shape(value, inputs.get(name))
+    if problems:
+        raise QuantflowError(problems)
+    return model
+
+
+def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
+    where = f"model.inputs.{value.name}"
+    if value.shape is None or value.dtype is None:
+        return [
+            Problem(
+                "QF211",
+                f"input {value.name!r} has no type or rank in the file",
+                where=where,
+                fix="export the model with typed inputs",
+            )
+        ]
+    if spec is None:
+        value.shape = ir.Shape([_dim_name(value, axis) for axis in range(len(value.shape))])
+        return []
+    if len(spec.shape) != len(value.shape):
+        return [
+            Problem(
+                "QF211",
+                f"input {value.name!r} has {len(value.shape)} dimensions, the "
+                f"configuration names {len(spec.shape)}",
+                where=f"{where}.shape",
+            )
+        ]
+    if spec.dtype != value.dtype.numpy().name:
+        return [
+            Problem(
+                "QF211",
+                f"input {value.name!r} is {value.dtype.numpy().name}, the "
+                f"configuration says {spec.dtype}",
+                where=f"{where}.dtype",
+            )
+        ]
+    value.shape = ir.Shape(list(spec.shape))
+    return []
+
+
+def _dim_name(value: ir.Value, axis: int) -> int | str:
+    assert value.shape is not None
+    dim = value.shape[axis]
+    if isinstance(dim, int):
+        return dim
+    return str(dim.value) if dim.value else ("batch" if axis == 0 else f"{value.name}_{axis}")
