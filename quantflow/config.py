@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib.util
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from quantflow.errors import Problem, QuantflowError, did_you_mean
 
@@ -21,6 +22,15 @@ Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["none"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+Size = Annotated[int, Field(ge=1)]
+DimName = Annotated[str, Field(min_length=1)]
+
+
+def _not_empty(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    # Unlike min_length, this says nothing when an item is wrong already.
+    if not value:
+        raise ValueError("must not be empty")
+    return value
 
 
 class Section(BaseModel):
@@ -48,7 +58,7 @@ class InputConfig(Section):
     """
 
     dtype: Literal["float32", "float16", "int64", "int32", "uint8", "bool"] = "float32"
-    shape: tuple[Annotated[int, Field(ge=1)] | str, ...] = Field(min_length=1)
+    shape: Annotated[tuple[Size | DimName, ...], AfterValidator(_not_empty)]
     mask: bool | None = None
 
 
@@ -76,6 +86,9 @@ class ModelConfig(Section):
             raise ValueError("give exactly one of 'factory' and 'onnx'")
         if self.factory is not None and not (self.inputs and self.outputs):
             raise ValueError("a torch factory needs [model.inputs.NAME] tables and 'outputs'")
+        names = [*self.inputs, *self.outputs]
+        if not all(names) or len(set(names)) < len(names):
+            raise ValueError("names of inputs and outputs must differ from each other")
         return self
 
 
@@ -93,8 +106,8 @@ class TargetConfig(Section):
     chip: str = "Ascend310P3"
     cann: Literal["2026", "8.0"] = "2026"
     fp19_dequant: bool = True
-    buckets: tuple[dict[str, Annotated[int, Field(ge=1)]], ...] = Field(
-        default=({"batch": 1},), min_length=1
+    buckets: Annotated[tuple[dict[DimName, Size], ...], AfterValidator(_not_empty)] = (
+        {"batch": 1},
     )
 
 
@@ -105,7 +118,8 @@ class SourceConfig(Section):
         kind: file format; `dataset` is a directory saved by the `datasets` library; `npz` holds one
             array per model input, samples along the first axis; `function` is a user's function
             that yields dict records.
-        path: file, glob or directory; for all kinds but `function`.
+        path: file, directory or, with ``*`` in the last part, all files that fit; for all kinds but
+            `function`.
         function: ``module:function`` without arguments.
     """
 
@@ -328,8 +342,9 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         problem = Problem("QF101", f"not valid TOML: {error}", where=str(path))
         raise QuantflowError([problem]) from error
-    for override in overrides:
-        _apply_override(tree, override)
+    wrong = [problem for text in overrides if (problem := _apply_override(tree, text))]
+    if wrong:
+        raise QuantflowError(wrong)
     return check_config(tree, base=path.resolve().parent, path=path)
 
 
@@ -338,59 +353,84 @@ def check_config(tree: Mapping[str, Any], *, base: Path, path: Path | None = Non
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
-        raise QuantflowError(list(_problems_of(error, where=path))) from error
+        raise QuantflowError(list(_problems_of(error, tree, where=path))) from error
     missing = list(_missing_files(config, base))
     if missing:
         raise QuantflowError(missing)
     return LoadedConfig(config=config, base=base, path=path)
 
 
-def _apply_override(tree: dict[str, Any], override: str) -> None:
+def _apply_override(tree: dict[str, Any], override: str) -> Problem | None:
+    """Set one value in `tree`; returns what is wrong with the override, if anything is."""
     key, separator, text = override.partition("=")
     parts = key.strip().split(".")
     if not separator or not all(parts):
-        problem = Problem(
-            "QF106", f"cannot read {override!r}", where="--set", fix="--set run.seed=1"
-        )
-        raise QuantflowError([problem])
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+        return Problem("QF106", f"cannot read {override!r}", where="--set", fix="--set run.seed=1")
     node = tree
     for part in parts[:-1]:
         child = node.setdefault(part, {})
         if not isinstance(child, dict):
-            problem = Problem("QF106", f"{part!r} is not a table", where=f"--set {override}")
-            raise QuantflowError([problem])
+            return Problem("QF106", f"{part!r} is not a table", where=f"--set {override}")
         node = cast(dict[str, Any], child)
-    node[parts[-1]] = value
+    node[parts[-1]] = _override_value(text)
+    return None
 
 
-def _problems_of(error: ValidationError, where: Path | None) -> Iterator[Problem]:
+def _override_value(text: str) -> Any:
+    try:
+        tree = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return tree["value"] if len(tree) == 1 else text
+
+
+def _problems_of(
+    error: ValidationError, tree: Mapping[str, Any], where: Path | None
+) -> Iterator[Problem]:
+    messages = dict[str, list[str]]()
     for entry in error.errors():
-        key = ".".join(str(part) for part in entry["loc"])
+        location = _location_in(tree, entry["loc"])
+        key = ".".join(map(str, location))
         place = f"{where}: {key}" if where else key
         if entry["type"] == "extra_forbidden":
-            known = _known_keys(entry["loc"][:-1])
-            name = str(entry["loc"][-1])
+            known = _known_keys(location[:-1])
+            name = str(location[-1])
             yield Problem(
                 "QF102", f"unknown key {name!r}", where=place, fix=did_you_mean(name, known)
             )
         else:
             message = entry["msg"].removeprefix("Value error, ")
             given = "" if entry["type"] == "missing" else f" (given: {entry['input']!r:.80})"
-            yield Problem("QF103", message + given, where=place)
+            messages.setdefault(place, []).append(message + given)
+    for place, parts in messages.items():
+        yield Problem("QF103", "; or: ".join(parts), where=place)
+
+
+def _location_in(tree: object, location: Sequence[int | str]) -> list[int | str]:
+    """The keys of `location` as the file has them, without pydantic's names of union members."""
+    keys = list[int | str]()
+    for part in location:
+        if isinstance(tree, Mapping):
+            tree = cast(Mapping[object, object], tree).get(part)
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = cast(list[object], tree)[part]
+        else:
+            break
+        keys.append(part)
+    return keys
 
 
 def _known_keys(location: Sequence[int | str]) -> list[str]:
     """The keys of the section at `location`."""
     model: type[BaseModel] | None = Config
-    for part in location:
+    parts = iter(location)
+    for part in parts:
         field = model.model_fields.get(str(part)) if model else None
         if field is None:
-            continue  # the key of a dict of sections, such as model.inputs.NAME
+            return []
         model = _section_in(field.annotation)
+        if get_origin(field.annotation) is dict:
+            next(parts, None)  # the key of a dict of sections, such as model.inputs.NAME
     return list(model.model_fields) if model else []
 
 
@@ -420,7 +460,7 @@ def _missing_files(config: Config, base: Path) -> Iterator[Problem]:
         try:
             path = resolve_path(name, base)
         except QuantflowError as error:
-            yield from error.problems
+            yield from (replace(p, where=f"{key}: {p.where}") for p in error.problems)
             continue
         found = any(path.parent.glob(path.name)) if "*" in path.name else path.exists()
         if not found:

@@ -41,10 +41,19 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "--set is not of the form section.key=value",
         "The value is read as TOML; text that is not valid TOML is taken as a string.",
     ),
+    "QF107": ErrorCode(
+        "unknown name on the command line",
+        "There is no error code, layer, group or tensor of that name. `quantflow explain` lists all "
+        "codes, `quantflow show layers` the layers.",
+    ),
+    "QF108": ErrorCode(
+        "file exists already",
+        "`quantflow init` does not replace a configuration that is there, unless told to by --force.",
+    ),
     "QF110": ErrorCode(
         "unknown chip",
-        "`target.chip` is passed to atc as --soc_version. `npu-smi info` shows the chip of a machine "
-        "with an NPU; write its name with `Ascend` in front.",
+        "`target.chip` is passed to atc as --soc_version. `npu-smi info` shows the chip of a "
+        "machine with an NPU; write its name with `Ascend` in front.",
     ),
     # 2xx model
     "QF201": ErrorCode(
@@ -139,10 +148,6 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "`task.scores` is a square matrix of finite numbers, one row and column a record of the "
         "task's source; the part above the diagonal is used.",
     ),
-    "QF310": ErrorCode(
-        "output does not fit the task",
-        "Similarity needs one embedding, a vector, for every record of the task's source.",
-    ),
     # 4xx artifacts
     "QF401": ErrorCode(
         "artifact missing",
@@ -174,10 +179,67 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "It was made from another configuration or from other inputs than those in force.",
     ),
     # 5xx ranges, plan and export
+    "QF501": ErrorCode(
+        "tensor does not fit the attention mask",
+        "Padding is left out of the statistics by the mask, so the tensor's first axes must be "
+        "those of the mask, as 00_model/model.json says. They were not when the model ran.",
+    ),
+    "QF502": ErrorCode(
+        "histograms cannot be read",
+        "20_ranges/histograms.safetensors is missing, damaged or was written by something else.",
+    ),
+    "QF541": ErrorCode(
+        "element type of a value unknown",
+        "fp16 can only be emulated where it is known which tensors are float. Shape inference "
+        "could not tell, as behind an operator that it does not know.",
+    ),
+    "QF542": ErrorCode(
+        "plan and model do not fit together",
+        "The precision plan names a group that the model does not have, or leaves one out. Group "
+        "names are those of model.json.",
+    ),
+    "QF543": ErrorCode(
+        "model and record do not fit together",
+        "A layer's node, weight, bias or output is not where model.json says it is.",
+    ),
+    "QF544": ErrorCode(
+        "deploy model not in the expected dialect",
+        "An AscendQuant or AscendDequant node has a missing attribute, one of the wrong type "
+        "(which the compiler would silently read as 0), or neighbours other than an int8 MatMul or Gemm.",
+    ),
+    "QF545": ErrorCode(
+        "AMCT record not readable",
+        "The text is not a list of `record { key value { scale_d offset_d scale_w offset_w } }`.",
+    ),
+    "QF503": ErrorCode(
+        "deploy model breaks a rule of the dialect",
+        "atc would refuse the file, or compute something else. The file is not written. As "
+        "quantflow writes the model itself, please report it.",
+    ),
     # 6xx environment
     "QF601": ErrorCode(
         "execution provider missing",
         "The installed onnxruntime has no support for the device named in `runtime.provider`.",
     ),
+    "QF602": ErrorCode(
+        "atc not found",
+        "atc comes with the CANN toolkit and the ops package of the chip; converting needs no NPU. "
+        "Source CANN's set_env.sh, or copy 50_om to a machine that has atc and run convert.py.",
+    ),
+    "QF603": ErrorCode(
+        "torch cannot be imported",
+        "A torch factory needs torch. With torch_npu installed, torch also needs CANN's libraries: "
+        "source CANN's set_env.sh, or uninstall torch_npu.",
+    ),
     # 7xx atc
+    "QF701": ErrorCode(
+        "atc did not convert the model",
+        "A model counts as converted only when atc's exit code, its success line and the .om file "
+        "agree. The bucket's log is in 50_om/logs; preflight's findings are in om.json.",
+    ),
+    "QF702": ErrorCode(
+        "not a complete .om file",
+        "The file's header is not that of an .om file, or announces another length than the file "
+        "has. A conversion that was interrupted leaves such files.",
+    ),
 }

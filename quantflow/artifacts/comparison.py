@@ -51,7 +51,7 @@ class LayerError(Record):
 
 
 class Comparison(Record):
-    """`60_compare/comparison.json`.
+    """`45_compare/comparison.json`.
 
     Attributes:
         bucket: the bucket that was run.

@@ -39,6 +39,7 @@ class BucketFiles(Record):
         float_twin: the same graph in float32, for an fp16 conversion to compare with.
         qdq: the QDQ twin, for onnxruntime.
         keep_dtype: atc's --keep_dtype file for the fp32 islands, or None without islands.
+        unkept_islands: islands without a name that atc knows, which no file can keep in fp32.
         op_types: number of nodes of every op type in the deploy model.
     """
 
@@ -49,6 +50,7 @@ class BucketFiles(Record):
     float_twin: str
     qdq: str
     keep_dtype: str | None
+    unkept_islands: tuple[str, ...] = ()
     op_types: dict[str, int]
 
 

@@ -25,7 +25,8 @@ class Record(BaseModel):
 
     def to_json(self) -> str:
         """Canonical JSON text, ending in a newline."""
-        tree = self.model_dump(mode="json")
+        # Only pydantic's own JSON honours ser_json_inf_nan.
+        tree = json.loads(self.model_dump_json())
         return json.dumps(tree, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:

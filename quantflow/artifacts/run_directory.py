@@ -1,9 +1,9 @@
 """The run directory: one folder a stage, each with a manifest, replaced as a whole.
 
-A stage writes into ``NAME.partial`` and the finished folder is moved to ``NAME`` last, so a folder
-without the suffix is always complete. Its `stage.json` names what it was made from; a stage whose
-inputs are the same is not run again, and one that reads an artifact made from something else
-refuses it by name.
+A stage writes into ``NAME.partial``; the finished folder is moved to ``NAME`` last, after the
+former one was moved away, so a folder without a suffix is always complete. Its `stage.json` names
+what it was made from; a stage whose inputs are the same is not run again, and one that reads an
+artifact made from something else refuses it by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.record import Record
-from quantflow.errors import fail
+from quantflow.errors import QuantflowError, fail
 
 MANIFEST = "stage.json"
 
@@ -63,7 +63,10 @@ class RunDirectory:
 
     def is_current(self, stage: str, version: str, inputs: Mapping[str, str]) -> bool:
         """Whether the stage is finished, undamaged and was made from exactly `inputs`."""
-        manifest = self.manifest(stage)
+        try:
+            manifest = self.manifest(stage)
+        except QuantflowError:  # a damaged manifest: the stage runs again
+            return False
         return (
             manifest is not None
             and manifest.version == version
@@ -102,8 +105,9 @@ class RunDirectory:
     @contextmanager
     def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Generator[Path]:
         """An empty folder to write a stage into; it becomes the stage's folder at the end."""
-        partial = self._partial(stage)
-        shutil.rmtree(partial, ignore_errors=True)
+        partial, former = self._partial(stage), self.root / f"{stage}.former"
+        for leftover in (partial, former):
+            shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir(parents=True)
         yield partial
         outputs = {
@@ -113,8 +117,10 @@ class RunDirectory:
         }
         manifest = StageManifest(stage=stage, version=version, inputs=dict(inputs), outputs=outputs)
         manifest.write(partial / MANIFEST)
-        shutil.rmtree(self.folder(stage), ignore_errors=True)
+        if self.folder(stage).exists():
+            self.folder(stage).rename(former)
         partial.rename(self.folder(stage))
+        shutil.rmtree(former, ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -148,7 +154,7 @@ class RunDirectory:
         return self.root / f"{stage}.partial"
 
     def _finish_move(self, stage: str) -> None:
-        """Finish a move that a kill interrupted between removing the old folder and renaming."""
+        """Finish a replacement that a kill interrupted between its two renames."""
         partial = self._partial(stage)
         if not self.folder(stage).exists() and (partial / MANIFEST).exists():
             partial.rename(self.folder(stage))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ class SetRecord(Record):
         samples: in the order they are read.
         padding_fraction: share of positions that the mask marks as padding, 0-1, if it has one.
         duplicates: samples whose arrays equal those of an earlier one.
+        overlap: records passed over, since a set drawn before holds equal ones.
+        notes: what a person should know about how the set came about.
     """
 
     name: str
@@ -57,13 +60,15 @@ class SetRecord(Record):
     samples: tuple[SampleInfo, ...]
     padding_fraction: float | None
     duplicates: int
+    overlap: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def sample_digest(sample: Sample) -> str:
     """Digest of a sample's arrays."""
     digest = hashlib.sha256()
     for name in sorted(sample):
-        array = np.ascontiguousarray(sample[name])
+        array = np.asarray(sample[name], order="C")
         digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
@@ -74,7 +79,7 @@ def write_set(directory: Path, record: SetRecord, samples: Sequence[Sample]) -> 
     if len(record.samples) != len(samples):
         raise ValueError("one record entry per sample")
     arrays = {
-        f"{index}/{name}": np.ascontiguousarray(array)
+        f"{index}/{name}": np.asarray(array, order="C")
         for index, sample in enumerate(samples)
         for name, array in sample.items()
     }
@@ -96,6 +101,15 @@ class SampleSet:
     def ids(self) -> list[str]:
         """The samples' ids, in order."""
         return [sample.id for sample in self.record.samples]
+
+    @property
+    def digests(self) -> list[str]:
+        """The samples' content digests, in order."""
+        return [sample.digest for sample in self.record.samples]
+
+    def first(self, count: int) -> Iterator[dict[str, NDArray[Any]]]:
+        """The first `count` samples."""
+        return islice(self, count)
 
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
         path = self.directory / "samples.safetensors"

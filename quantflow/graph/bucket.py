@@ -32,7 +32,7 @@ def bucket_model(model: ir.Model, dims: Mapping[str, int]) -> ir.Model:
     Raises:
         QuantflowError: QF206 for a free dimension that `dims` does not fix.
     """
-    _check_dims(model, dims)
+    check_dims(model, dims)
     copy = copy_model(model)
     inputs = set(copy.graph.inputs)
     for value in all_values(copy.graph):
@@ -80,7 +80,8 @@ def free_dims(model: ir.Model) -> list[str]:
     return list(names)
 
 
-def _check_dims(model: ir.Model, dims: Mapping[str, int]) -> None:
+def check_dims(model: ir.Model, dims: Mapping[str, int]) -> None:
+    """Raise QF206 for every free dimension of the inputs that `dims` does not fix."""
     missing = [name for name in free_dims(model) if name not in dims]
     if missing:
         raise QuantflowError(

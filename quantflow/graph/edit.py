@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
@@ -54,9 +54,8 @@ def with_outputs(model: ir.Model, names: Sequence[str], *, keep: bool = False) -
     return copy
 
 
-def fresh_name(base: str, taken: Iterable[str]) -> str:
+def fresh_name(base: str, taken: Container[str]) -> str:
     """`base`, or `base` with the first number that makes it new."""
-    taken = set(taken)
     if base not in taken:
         return base
     number = 1
@@ -92,3 +91,29 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     if value is None or value.is_graph_input():
         return None
     return value.const_value
+
+
+def cut_between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
+    """The part of a model between some values: a copy that reads `inputs` and gives `outputs`.
+
+    Args:
+        model: any model.
+        inputs: values that become graph inputs, whatever computed them before.
+        outputs: values that depend on nothing but `inputs` and constants.
+    """
+    copy = copy_model(model)
+    values = values_by_name(copy)
+    results = [values[name] for name in outputs]
+    graph_inputs = list[ir.Value]()
+    for name in inputs:
+        value = values[name]
+        if not value.is_graph_input():
+            fresh = ir.Value(name=f"{name}/cut", shape=value.shape, type=value.type)
+            ir.convenience.replace_all_uses_with(value, fresh)
+            value.name, fresh.name = f"{name}/before", name
+            value = fresh
+        graph_inputs.append(value)
+    copy.graph.outputs[:] = results
+    copy.graph.inputs[:] = graph_inputs
+    RemoveUnusedNodesPass()(copy)
+    return copy

@@ -86,3 +86,11 @@ def _dim_name(value: ir.Value, axis: int) -> int | str:
     if isinstance(dim, int):
         return dim
     return str(dim.value) if dim.value else ("batch" if axis == 0 else f"{value.name}_{axis}")
+
+
+def external_files(path: Path) -> list[Path]:
+    """The external data files that a model names, sorted."""
+    model = load_model(path)
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    names = {str(t.location) for t in tensors if isinstance(t, ir.ExternalTensor)}
+    return [path.parent / name for name in sorted(names)]

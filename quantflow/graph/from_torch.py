@@ -92,13 +92,13 @@ def import_torch() -> Any:
     """Import torch, unharmed by a torch_npu that has no CANN beneath it (C44).
 
     Raises:
-        QuantflowError: QF602 when torch cannot be imported.
+        QuantflowError: QF603 when torch cannot be imported.
     """
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     try:
         import torch
     except ImportError as error:
-        fail("QF602", f"torch cannot be imported: {error}", fix="pip install torch==2.13.0")
+        fail("QF603", f"torch cannot be imported: {error}", fix="pip install torch==2.13.0")
     return torch
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,13 +15,14 @@ def cosine(reference: NDArray[np.float32], other: NDArray[np.float32]) -> NDArra
         reference, other: ``(N, ...)`` float32; everything after the first axis is one vector.
 
     Returns:
-        ``(N,)`` float64. Two zero vectors give 1, a zero and a non-zero one 0, a non-finite one NaN.
+        ``(N,)`` float64. Two zero vectors give 1, a zero and a non-zero one 0, and one with a value
+        that is not finite NaN.
     """
-    a = reference.reshape(len(reference), -1).astype(np.float64)
-    b = other.reshape(len(other), -1).astype(np.float64)
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    a = reference.reshape(len(reference), prod(reference.shape[1:])).astype(np.float64)
+    b = other.reshape(len(other), prod(other.shape[1:])).astype(np.float64)
     both_zero = ~a.any(axis=1) & ~b.any(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
+        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
         value = np.where(norms > 0, (a * b).sum(axis=1) / norms, np.where(norms == 0, 0.0, np.nan))
     return np.where(both_zero, 1.0, value)
 

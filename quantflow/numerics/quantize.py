@@ -18,6 +18,9 @@ QMIN, QMAX = -128, 127
 MIN_MULTIPLIER, MAX_MULTIPLIER = 2.0**-23, 2.0**23
 """Bounds of AscendQuant's `scale` attribute, the reciprocal of the activation scale."""
 
+LARGEST = float(np.finfo(np.float32).max) * (1 - 2.0**-7)
+"""Bounds are clipped to it, so that a last level half a step beyond them is still finite."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuantParams:
@@ -42,16 +45,13 @@ def activation_params(low: float, high: float, *, symmetric: bool) -> QuantParam
         low, high: finite bounds, in units of the tensor, ``low <= high``.
         symmetric: zero point 0, range ``[-m, m]`` with ``m = max(|low|, |high|)``.
     """
-    low, high = min(low, 0.0), max(high, 0.0)
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError(f"bounds must be finite: [{low}, {high}]")
+    low, high = max(min(low, 0.0), -LARGEST), min(max(high, 0.0), LARGEST)
     if low == high:
         return QuantParams(1.0, 0)
     # Divide before subtracting: high - low may leave the range of float32.
-    if symmetric:
-        scale = max(-low, high) / QMAX
-    else:
-        scale = high / 255 - low / 255
+    scale = max(-low, high) / QMAX if symmetric else high / 255 - low / 255
     scale = float(np.float32(max(scale, float(np.finfo(np.float32).tiny))))
     zero_point = 0 if symmetric else int(np.clip(QMIN - np.rint(low / scale), QMIN, QMAX))
     return QuantParams(scale, zero_point)
@@ -59,7 +59,8 @@ def activation_params(low: float, high: float, *, symmetric: bool) -> QuantParam
 
 def quantize(x: NDArray[np.float32], params: QuantParams) -> NDArray[np.int8]:
     """Quantize an activation of any shape, float32 to int8."""
-    q = np.rint(x * params.multiplier) + np.float32(params.zero_point)
+    with np.errstate(over="ignore"):  # infinity saturates like any large value
+        q = np.rint(x * params.multiplier) + np.float32(params.zero_point)
     return np.clip(q, QMIN, QMAX).astype(np.int8)
 
 
@@ -84,7 +85,8 @@ def weight_scales(weight: NDArray[np.float32], axis: int | None) -> NDArray[np.f
     else:
         others = tuple(i for i in range(weight.ndim) if i != axis % weight.ndim)
         absmax = np.abs(weight).max(axis=others, initial=0.0)
-    scales = np.maximum(absmax / np.float32(QMAX), np.finfo(np.float32).tiny)
+    scales = np.minimum(absmax, np.float32(LARGEST)) / np.float32(QMAX)
+    scales = np.maximum(scales, np.finfo(np.float32).tiny)
     return np.where(absmax == 0, np.float32(1), scales).astype(np.float32)
 
 

@@ -79,6 +79,11 @@ class OnnxRuntimeRunner:
         return {name: np.asarray(value) for name, value in zip(self._outputs, values, strict=True)}
 
 
+def available_providers() -> list[str]:
+    """Execution providers of the installed onnxruntime, the preferred one first."""
+    return list(ort.get_available_providers())
+
+
 def build_identity() -> str:
     """Version of onnxruntime: part of what decides bytes of results."""
     return f"onnxruntime {ort.__version__}"

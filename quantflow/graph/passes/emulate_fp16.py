@@ -118,12 +118,13 @@ def _cast_pair(value: ir.Value, name: str, taken: set[str]) -> tuple[Sequence[ir
     half, full = ir.DataType.FLOAT16, ir.DataType.FLOAT
     narrow = ir.node("Cast", [value], {"to": half.value}, name=_fresh(f"{name}/narrow", taken))
     narrow.outputs[0].name = _fresh(f"{name}/half", taken)
-    narrow.outputs[0].dtype = half
+    narrow.outputs[0].type = ir.TensorType(half)
     widen = ir.node("Cast", narrow.outputs, {"to": full.value}, name=_fresh(f"{name}/widen", taken))
     rounded = widen.outputs[0]
     rounded.name = name
-    rounded.dtype = full
-    rounded.shape = narrow.outputs[0].shape = value.shape
+    rounded.type = ir.TensorType(full)
+    if value.shape is not None:
+        narrow.outputs[0].shape, rounded.shape = value.shape.copy(), value.shape.copy()
     return [narrow, widen], rounded
 
 

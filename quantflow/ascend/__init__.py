@@ -1,0 +1,1 @@
+"""Conversion with atc: command, checks before it starts, its answers, and the hand-over folder."""

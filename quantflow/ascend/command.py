@@ -1,0 +1,50 @@
+"""The command line of atc for one bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quantflow.artifacts.export_record import BucketFiles
+from quantflow.config import Config
+
+ONNX_FRAMEWORK = 5
+
+
+def atc_arguments(
+    config: Config,
+    bucket: BucketFiles,
+    *,
+    model_path: str,
+    output: str,
+    keep_dtype: str | None = None,
+    option_files: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The arguments of atc, each of them ``--name=value``.
+
+    Args:
+        config: gives the chip and the further options.
+        bucket: gives the static input shapes.
+        model_path: the deploy model, as atc's working directory sees it.
+        output: the .om file without its suffix.
+        keep_dtype: the file that names the fp32 islands, None without islands.
+        option_files: where the files that options name lie, by option; others stay as configured.
+    """
+    options = {
+        "framework": str(ONNX_FRAMEWORK),
+        "model": model_path,
+        "output": output,
+        "soc_version": config.target.chip,
+        "input_shape": input_shape(bucket.input_shapes),
+    }
+    if keep_dtype is not None:
+        options["keep_dtype"] = keep_dtype
+    given = {name: str(value) for name, value in config.atc.options.items()}
+    if not {"precision_mode", "precision_mode_v2"} & given.keys():
+        options["precision_mode"] = "force_fp16"
+    options |= given | dict(option_files or {})
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def input_shape(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """The value of ``--input_shape``: ``name:1,128;other:1,128``."""
+    return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items())

@@ -1,0 +1,153 @@
+"""Checks before atc starts: it takes minutes to refuse what can be seen in a second."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import onnx_ir as ir
+
+from quantflow.artifacts.export_record import BucketFiles
+from quantflow.artifacts.om_record import Finding
+from quantflow.ascend.command import input_shape
+from quantflow.ascend.option_files import option_files
+from quantflow.ascend.option_rules import option_findings
+from quantflow.config import LoadedConfig
+from quantflow.errors import QuantflowError
+from quantflow.graph.model_io import load_model
+from quantflow.target.chips import check_chip
+from quantflow.target.lint import lint
+from quantflow.target.parser_renames import ascend_nodes, ascend_types
+
+_LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_LEGAL_PATH: Final = re.compile(r"[A-Za-z0-9_./-]+")
+_SHAPE_SYNTAX: Final = frozenset(":;,\"'\\ ")
+_SPACE_FACTOR: Final = 4
+"""Free disk space wanted, in sizes of the deploy model: its copy, the .om and atc's scratch."""
+
+
+def common_findings(loaded: LoadedConfig, *, int8: bool) -> Iterator[Finding]:
+    """What concerns all buckets: the chip and the options.
+
+    Args:
+        loaded: the configuration.
+        int8: whether the models hold INT8 layers.
+    """
+    config = loaded.config
+    try:
+        check_chip(config.target.chip)
+    except QuantflowError as error:
+        problem = error.problems[0]
+        yield Finding(level="error", what=problem.what, where=problem.where, fix=problem.fix)
+    options = {name: str(value) for name, value in config.atc.options.items()}
+    yield from option_findings(options, int8=int8)
+    for name, path in option_files(loaded).items():
+        where = f"atc.options.{name}"
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            what = f"the file cannot be read: {error.strerror}"
+            yield Finding(level="error", what=what, where=where, fix=f"check {options[name]}")
+            continue
+        if int8 and name == "op_precision_mode" and "high_precision" in text:
+            what = "high_precision does not go with an INT8 model"
+            yield Finding(level="error", what=what, where=where, fix="remove those lines")
+
+
+def bucket_findings(
+    loaded: LoadedConfig, bucket: BucketFiles, export_dir: Path, out_dir: Path
+) -> Iterator[Finding]:
+    """What concerns one bucket: names, shapes, keep_dtype, disk space and the dialect.
+
+    Args:
+        loaded: the configuration.
+        bucket: its files, relative to `export_dir`.
+        export_dir: where stage 4 wrote.
+        out_dir: where the .om goes.
+    """
+    yield from _name_findings(bucket)
+    path = export_dir / bucket.deploy
+    try:
+        model = load_model(path)
+    except QuantflowError as error:
+        problem = error.problems[0]
+        yield _error(bucket, problem.what, bucket.deploy, "rerun `quantflow export-onnx`")
+        return
+    yield from _shape_findings(bucket, model)
+    if bucket.keep_dtype is not None:
+        if "keep_dtype" in loaded.config.atc.options:
+            what = "keep_dtype is given, and the model has fp32 islands of its own"
+            yield _error(bucket, what, "atc.options.keep_dtype", "remove the option")
+        yield from _keep_dtype_findings(bucket, model, export_dir / bucket.keep_dtype)
+    yield from _space_findings(bucket, path, out_dir)
+    for finding in lint(model, loaded.config.target.cann):
+        yield Finding(
+            level=finding.level,
+            what=f"{finding.what} [{finding.rule}]",
+            where=f"{bucket.name}: {finding.where}" if finding.where else bucket.name,
+            fix=finding.fix,
+        )
+
+
+def is_int8(bucket: BucketFiles) -> bool:
+    """Whether the bucket's deploy model holds INT8 layers."""
+    return bucket.op_types.get("AscendQuant", 0) > 0
+
+
+def _name_findings(bucket: BucketFiles) -> Iterator[Finding]:
+    if not _LEGAL_NAME.fullmatch(bucket.name):
+        what = "atc takes only letters, digits and _ - . in the name of its output"
+        yield _error(bucket, what, "--output", "name the free dimensions with those characters")
+    for path in filter(None, (bucket.deploy, bucket.keep_dtype)):
+        if not _LEGAL_PATH.fullmatch(path):
+            what = "atc takes only letters, digits and _ - . / in paths"
+            yield _error(bucket, what, path, "name the file with those characters")
+
+
+def _shape_findings(bucket: BucketFiles, model: ir.Model) -> Iterator[Finding]:
+    shapes = {
+        str(value.name): tuple(value.shape.dims) if value.shape is not None else ()
+        for value in model.graph.inputs
+        if not value.is_initializer()
+    }
+    for name in bucket.input_shapes:
+        if not name or _SHAPE_SYNTAX & set(name):
+            what = f"--input_shape cannot name the input {name!r} (E10002)"
+            yield _error(bucket, what, name, "rename the input")
+    if shapes != bucket.input_shapes:
+        what = f"--input_shape={input_shape(bucket.input_shapes)} is not what the model has"
+        yield _error(bucket, what, bucket.deploy, "rerun `quantflow export-onnx --force`")
+
+
+def _keep_dtype_findings(bucket: BucketFiles, model: ir.Model, path: Path) -> Iterator[Finding]:
+    """A line that matches nothing has no effect, and atc does not say so."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        yield _error(bucket, f"the keep_dtype file cannot be read: {error}", path.name, "rerun")
+        return
+    opset = model.opset_imports.get("", 0)
+    known: set[str] = set()
+    for node in model.graph.all_nodes():
+        known |= {name for name, _ in ascend_nodes(node.op_type, node.name or "", opset)}
+        known |= {f"OpType::{kind}" for kind in ascend_types(node.op_type, opset)}
+    for line in lines:
+        if line not in known:
+            what = f"{line!r} matches no node after atc's parser, so it would keep nothing in fp32"
+            yield _error(bucket, what, path.name, "rerun `quantflow export-onnx --force`")
+
+
+def _space_findings(bucket: BucketFiles, path: Path, out_dir: Path) -> Iterator[Finding]:
+    wanted = _SPACE_FACTOR * path.stat().st_size
+    free = shutil.disk_usage(out_dir).free
+    if free < wanted:
+        what = f"{free / 1e6:.0f} MB are free on disk and about {wanted / 1e6:.0f} MB are needed"
+        fix = "free some space, or choose another run.directory"
+        yield Finding(level="warning", what=what, where=bucket.name, fix=fix)
+
+
+def _error(bucket: BucketFiles, what: str, where: str, fix: str) -> Finding:
+    return Finding(level="error", what=what, where=f"{bucket.name}: {where}", fix=fix)

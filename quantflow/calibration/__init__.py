@@ -1,0 +1,1 @@
+"""The calibration set: sources, preprocessing, draws."""

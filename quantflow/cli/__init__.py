@@ -1,0 +1,1 @@
+"""The command line. Everything heavy is imported inside commands, so that help is instant."""

@@ -1,0 +1,128 @@
+"""The application: its commands in pipeline order."""
+
+from __future__ import annotations
+
+import typer
+
+from quantflow.cli.doctor import doctor
+from quantflow.cli.explain import explain
+from quantflow.cli.init import init
+from quantflow.cli.report_command import report
+from quantflow.cli.run import run
+from quantflow.cli.show import show
+from quantflow.cli.stage_commands import stage_command
+
+HELP = """From a float model to an INT8 model for Ascend NPUs, with the evidence that it holds up.
+
+\b
+Typical use:
+  quantflow init --onnx model.onnx    write quantflow.toml, then edit it
+  quantflow doctor                    what is missing, before long work
+  quantflow run --limit 8             a quick try with 8 samples a set
+  quantflow run                       all stages, then run/report.html
+  quantflow show layers               where the error arises
+
+Results go to stdout, progress to stderr. Exit status: 0 passed, 1 a gate failed, 2 usage or
+configuration, 3 environment (no atc), 4 atc failed.
+"""
+
+STAGE_COMMANDS = {
+    "prepare": (
+        "00_model",
+        """Make the canonical model, its layers, roles and groups.
+
+\b
+Examples:
+  quantflow prepare
+  quantflow prepare --set model.onnx=other.onnx
+""",
+    ),
+    "build-set": (
+        "10_set",
+        """Draw the calibration, held-out, evaluation and task samples.
+
+\b
+Examples:
+  quantflow build-set
+  quantflow build-set --set set.samples=128 --json
+""",
+    ),
+    "calibrate": (
+        "20_ranges",
+        """Choose the range of every tensor; report what it clips.
+
+\b
+Examples:
+  quantflow calibrate
+  quantflow calibrate --set quantization.estimator=kl
+""",
+    ),
+    "export-onnx": (
+        "40_onnx",
+        """Write the deploy model and its QDQ twin; check their parity.
+
+\b
+Examples:
+  quantflow export-onnx
+  quantflow export-onnx --dry-run
+""",
+    ),
+    "compare": (
+        "45_compare",
+        """Compare fp32, fp16 and int8 on the evaluation samples.
+
+\b
+Examples:
+  quantflow compare
+  quantflow compare --json | jq .comparison.fidelity
+""",
+    ),
+    "export-om": (
+        "50_om",
+        """Convert to .om with atc, or write the hand-over folder.
+
+The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no atc, 4 when a conversion failed.
+
+\b
+Examples:
+  quantflow export-om
+  quantflow export-om --set target.chip=Ascend310B1
+""",
+    ),
+}
+"""Folder and help of every stage's command."""
+
+app = typer.Typer(
+    name="quantflow",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from quantflow import __version__
+
+        print(f"quantflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def quantflow(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Options before the command."""
+
+
+app.command()(init)
+app.command()(doctor)
+for _name, (_folder, _help) in STAGE_COMMANDS.items():
+    app.command(_name, help=_help)(stage_command(_folder))
+for _command in (run, report, show, explain):
+    app.command()(_command)

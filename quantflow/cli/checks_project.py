@@ -1,0 +1,92 @@
+"""Checks of a configuration and what it names: files, chip, functions, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.sample_set import SampleSet
+from quantflow.cli.check import Check, problem_checks
+from quantflow.config import Config, LoadedConfig, load_config
+from quantflow.errors import QuantflowError
+
+_SETS = ("calibration", "heldout", "evaluation", "task")
+
+
+def read_configuration(
+    path: Path, overrides: Sequence[str], *, required: bool
+) -> tuple[LoadedConfig | None, list[Check]]:
+    """The configuration, or None with the reasons.
+
+    Args:
+        path: the file.
+        overrides: see `load_config`.
+        required: whether the user asked for this file, so that its absence is an error.
+    """
+    if not path.exists() and not required:
+        value = f"no {path} here; only the machine is checked"
+        return None, [Check("configuration", "configuration", "warn", value, "quantflow init")]
+    try:
+        loaded = load_config(path, overrides)
+    except QuantflowError as error:
+        return None, problem_checks("configuration", "configuration", error)
+    value = f"{path}: all keys valid, all files there"
+    return loaded, [Check("configuration", "configuration", "ok", value)]
+
+
+def chip_checks(config: Config) -> list[Check]:
+    """Whether atc knows the chip."""
+    from quantflow.target.chips import check_chip
+
+    try:
+        return [Check("configuration", "chip", "ok", check_chip(config.target.chip))]
+    except QuantflowError as error:
+        return problem_checks("configuration", "chip", error)
+
+
+def function_checks(loaded: LoadedConfig) -> Iterator[Check]:
+    """Whether the files of the user's functions are found; none of their code is run."""
+    from quantflow.user_code import source_digest
+
+    for key, name in _functions(loaded.config).items():
+        try:
+            source_digest(name, loaded.base)
+            yield Check("configuration", key, "ok", name)
+        except QuantflowError as error:
+            yield from problem_checks("configuration", key, error)
+
+
+def _functions(config: Config) -> dict[str, str]:
+    sources = {
+        "set.candidates": config.set.candidates,
+        "set.deployment": config.set.deployment,
+        "set.evaluation": config.set.evaluation,
+    }
+    named = {f"{key}.function": source.function for key, source in sources.items() if source}
+    named["model.factory"] = config.model.factory
+    named["set.preprocess.function"] = config.set.preprocess.function
+    return {key: name for key, name in named.items() if name is not None}
+
+
+def sample_checks(run: RunDirectory) -> Iterator[Check]:
+    """The first sample of every set that is there against the model's inputs."""
+    from quantflow.calibration.sample_check import check_sample
+
+    path = run.folder("00_model") / "model.json"
+    if not path.exists():
+        return
+    try:
+        model = ModelRecord.read(path)
+        for name in _SETS:
+            directory = run.folder("10_set") / name
+            if not (directory / "set.json").exists():
+                continue
+            samples = SampleSet(directory)
+            for sample in samples.first(1):
+                check_sample(sample, model.inputs, samples.ids[0])
+            value = f"{len(samples)} samples fit the model's inputs"
+            yield Check("configuration", f"{name} set", "ok", value)
+    except QuantflowError as error:
+        yield from problem_checks("configuration", "samples", error)

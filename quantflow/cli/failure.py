@@ -1,0 +1,46 @@
+"""What the command line says when something stops it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from dataclasses import asdict
+
+from quantflow.cli.output import print_json, remark
+from quantflow.errors import ExitCode, QuantflowError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def report_problems(error: QuantflowError, *, as_json: bool) -> int:
+    """Print every problem and return the exit status."""
+    if as_json:
+        print_json({"errors": [asdict(problem) for problem in error.problems]})
+    else:
+        for problem in error.problems:
+            remark(str(problem))
+        codes = sorted({problem.code for problem in error.problems})
+        remark(f"  more: quantflow explain {codes[0]}")
+    return int(error.exit_code)
+
+
+def report_interrupt() -> int:
+    """Say what Ctrl-C leaves behind and return the exit status."""
+    remark("interrupted; finished stages are kept, and `quantflow run` goes on after them")
+    return INTERRUPTED
+
+
+def report_bug(error: BaseException, *, verbose: bool) -> int:
+    """Keep the traceback in a file, say where it is, and return the exit status."""
+    text = "".join(traceback.format_exception(error))
+    handle, path = tempfile.mkstemp(prefix="quantflow-bug-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(f"quantflow {' '.join(sys.argv[1:])}\n\n{text}")
+    if verbose:
+        remark(text)
+    remark(f"this is a bug in quantflow: {type(error).__name__}: {error}")
+    remark(f"  traceback: {path}")
+    return int(ExitCode.BUG)

@@ -1,0 +1,56 @@
+"""What a name on the command line stands for: a layer, a group or a tensor, with its kin."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.errors import did_you_mean, fail
+from quantflow.report.sheet import Sheet
+
+_KEYS = ("layer", "tensor", "name", "node", "group")
+"""Fields that say what a row of a record is about, most telling first."""
+
+
+def related_names(model: ModelRecord, name: str) -> frozenset[str]:
+    """A layer with its group and input; a group or a tensor with the layers that belong to it.
+
+    Raises:
+        QuantflowError: QF107 with the nearest names.
+    """
+    layers = [x for x in model.layers if name in (x.name, x.group, x.input)]
+    if not layers:
+        known = {part for x in model.layers for part in (x.name, x.group, x.input) if part}
+        what = f"no layer, group or quantized tensor {name!r}"
+        fail("QF107", what, where="--layer", fix=did_you_mean(name, known))
+    single = [x for x in layers if x.name == name] or layers
+    return frozenset(part for x in single for part in (x.name, x.node, x.group, x.input) if part)
+
+
+def tensors_of(model: ModelRecord, names: frozenset[str]) -> list[str]:
+    """The activations among `names`, in graph order."""
+    return list(dict.fromkeys(x.input for x in model.layers if x.input in names))
+
+
+def filter_sheet(sheet: Sheet, names: frozenset[str]) -> Sheet:
+    """The rows about one of `names`, which the first column says."""
+    rows = tuple(row for row in sheet.rows if row[0] in names)
+    return Sheet(sheet.title, sheet.head, sheet.align, rows, sheet.note)
+
+
+def filter_json(value: Any, names: frozenset[str]) -> Any:
+    """A record's JSON value with only those list entries that are about one of `names`."""
+    if isinstance(value, dict):
+        tree = cast(dict[str, Any], value)
+        return {key: filter_json(child, names) for key, child in tree.items()}
+    if isinstance(value, list):
+        return [entry for entry in cast(list[Any], value) if _is_about(entry, names)]
+    return value
+
+
+def _is_about(entry: Any, names: frozenset[str]) -> bool:
+    if not isinstance(entry, dict):
+        return True
+    row = cast(dict[str, Any], entry)
+    key = next((key for key in _KEYS if key in row), None)
+    return key is None or row[key] in names

@@ -1,0 +1,189 @@
+"""`quantflow run`: all stages in order, then the report."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quantflow.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigPath,
+    DryRun,
+    Force,
+    Json,
+    Limit,
+    Options,
+    Overrides,
+    Quiet,
+    Verbose,
+)
+from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.stage_commands import explain_why, show_forecast
+
+if TYPE_CHECKING:
+    from quantflow.report.artifacts import Artifacts
+    from quantflow.stages.pipeline import StageOutcome
+    from quantflow.stages.stage import Context
+
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Go on after a failed gate; still exits 1.")
+]
+
+
+def run(
+    config: ConfigPath = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    limit: Limit = None,
+    keep_going: KeepGoing = False,
+    force: Force = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run all stages that are not current, then write the report.
+
+    Stops at a gate that fails. Exit status: 0 passed, 1 a gate failed, 2 usage or configuration,
+    3 passed but not converted for want of atc, 4 atc failed.
+
+    \b
+    Examples:
+      quantflow run
+      quantflow run --limit 8 --set run.directory=try
+      quantflow run --dry-run
+      quantflow run --json -q | jq .verdict
+    """
+    options = Options(
+        config=config,
+        overrides=tuple(overrides or ()),
+        limit=limit,
+        force=force,
+        dry_run=dry_run,
+        json=json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    raise typer.Exit(run_all(options, keep_going=keep_going))
+
+
+def run_all(options: Options, *, keep_going: bool) -> int:
+    """Run every stage, write the report and show what came out.
+
+    Returns:
+        The exit status.
+    """
+    from quantflow.cli.session import session
+    from quantflow.cli.summary_file import refresh_summary
+    from quantflow.report.html import write_report
+    from quantflow.stages.pipeline import STAGES
+
+    start = time.perf_counter()
+    with session(options) as context:
+        if options.dry_run:
+            folders = [stage.folder for stage in STAGES]
+            return show_forecast(context, folders, as_json=options.json)
+        with context.run.locked():
+            outcomes = _run_stages(context, options, keep_going=keep_going)
+            artifacts = refresh_summary(context.run)
+            write_report(context.run, context.run.root / "report.html")
+    seconds = time.perf_counter() - start
+    return _show(context, artifacts, outcomes, seconds, as_json=options.json)
+
+
+def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list[StageOutcome]:
+    from quantflow.report.artifacts import read_artifacts
+    from quantflow.report.gates import gates_of, overall
+    from quantflow.stages.pipeline import STAGES, run_stage
+
+    outcomes: list[StageOutcome] = []
+    for number, stage in enumerate(STAGES, 1):
+        if options.verbose:
+            explain_why(context, stage.folder)
+        outcome = run_stage(context, stage)
+        outcomes.append(outcome)
+        verdict = overall(gates_of(read_artifacts(context.run), stage.folder))
+        if not options.quiet:
+            took = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
+            failed = ", gate failed" if verdict == "fail" else ""
+            remark(f"[{number}/{len(STAGES)}] {stage.title}: {took}{failed}")
+        if verdict == "fail" and not keep_going:
+            break
+    return outcomes
+
+
+def _show(
+    context: Context,
+    artifacts: Artifacts,
+    outcomes: list[StageOutcome],
+    seconds: float,
+    *,
+    as_json: bool,
+) -> int:
+    from quantflow.report.comparison_sheets import gates_sheet, precisions_sheet
+    from quantflow.report.gates import all_gates, exit_code, overall
+    from quantflow.report.next_steps import next_steps
+
+    gates = all_gates(artifacts)
+    code = int(exit_code(gates, artifacts.om))
+    files = {"summary": "summary.json", "report": "report.html"}
+    paths = {name: context.run.root / file for name, file in files.items()}
+    paths = {name: str(path) for name, path in paths.items() if path.exists()}
+    if as_json:
+        print_json(_as_json(artifacts, outcomes, paths, code))
+        return code
+    if artifacts.comparison is not None:
+        print_sheets([precisions_sheet(artifacts.comparison)])
+    if overall(gates) != "pass":
+        print_sheets([gates_sheet(gates)])
+    for line in (_facts_line(artifacts), *(f"{name}: {path}" for name, path in paths.items())):
+        print(line)
+    ran = sum(outcome.ran for outcome in outcomes)
+    work = f"{seconds:.1f} s" if ran else "nothing changed"
+    print(f"{_word(code, overall(gates))} | {work} | next: {next_steps(artifacts)[0]}")
+    return code
+
+
+def _as_json(
+    artifacts: Artifacts, outcomes: list[StageOutcome], paths: dict[str, str], code: int
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from quantflow.report.gates import all_gates, overall
+
+    gates = all_gates(artifacts)
+    summary = artifacts.summary.model_dump(mode="json") if artifacts.summary else None
+    return {
+        "verdict": overall(gates),
+        "exit_code": code,
+        "stages": [
+            {"stage": x.stage.folder, "ran": x.ran, "seconds": round(x.seconds, 3)}
+            for x in outcomes
+        ],
+        "gates": [asdict(gate) for gate in gates],
+        "summary": summary,
+        "files": paths,
+    }
+
+
+def _facts_line(artifacts: Artifacts) -> str:
+    from quantflow.report.sheet import cosine_text
+
+    facts: list[str] = []
+    if artifacts.export is not None:
+        facts.append(f"INT8: {artifacts.export.int8_mac_fraction:.1%} of MACs")
+    if artifacts.plan is not None:
+        facts.append(f"fp16 groups: {len(artifacts.plan.fp16_groups)}")
+        facts.append(f"fp32 islands: {len(artifacts.plan.islands)}")
+    if artifacts.parity is not None:
+        cosine = cosine_text(artifacts.parity.cosine_min)
+        facts.append(f"parity: {artifacts.parity.verdict}, least cosine {cosine}")
+    if artifacts.om is not None:
+        facts.append(f"om: {artifacts.om.status}")
+    return " | ".join(facts)
+
+
+def _word(code: int, verdict: str) -> str:
+    words = {1: "FAILED", 3: "PASSED, NOT CONVERTED", 4: "CONVERSION FAILED"}
+    return words.get(code, "PASSED" if verdict == "pass" else "PASSED WITH WARNINGS")

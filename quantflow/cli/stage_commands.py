@@ -1,0 +1,140 @@
+"""The commands that run one stage: all the same but for the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from quantflow.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigPath,
+    DryRun,
+    Force,
+    Json,
+    Limit,
+    Options,
+    Overrides,
+    Quiet,
+    Verbose,
+)
+from quantflow.cli.output import print_json, print_sheets, remark
+
+if TYPE_CHECKING:
+    from quantflow.stages.pipeline import StageOutcome
+    from quantflow.stages.stage import Context
+
+
+def stage_command(folder: str) -> Callable[..., None]:
+    """The command that runs the stage of a folder."""
+
+    def command(
+        config: ConfigPath = DEFAULT_CONFIG,
+        overrides: Overrides = None,
+        limit: Limit = None,
+        force: Force = False,
+        dry_run: DryRun = False,
+        json: Json = False,
+        quiet: Quiet = False,
+        verbose: Verbose = False,
+    ) -> None:
+        options = Options(
+            config=config,
+            overrides=tuple(overrides or ()),
+            limit=limit,
+            force=force,
+            dry_run=dry_run,
+            json=json,
+            quiet=quiet,
+            verbose=verbose,
+        )
+        raise typer.Exit(run_one(folder, options))
+
+    return command
+
+
+def run_one(folder: str, options: Options) -> int:
+    """Run one stage and show its result.
+
+    Returns:
+        The exit status.
+    """
+    from quantflow.cli.session import session
+    from quantflow.cli.summary_file import refresh_summary
+    from quantflow.stages.pipeline import STAGES, run_stage
+
+    stage = next(stage for stage in STAGES if stage.folder == folder)
+    with session(options) as context:
+        if options.dry_run:
+            return show_forecast(context, [folder], as_json=options.json)
+        if options.verbose:
+            explain_why(context, folder)
+        with context.run.locked():
+            outcome = run_stage(context, stage)
+            refresh_summary(context.run)
+    return _show(context, outcome, as_json=options.json)
+
+
+def show_forecast(context: Context, folders: list[str], *, as_json: bool) -> int:
+    """Print what running these stages would do."""
+    from dataclasses import asdict
+
+    from quantflow.cli.dry_run import forecast
+    from quantflow.report.sheet import Sheet
+    from quantflow.stages.pipeline import STAGES
+
+    found = forecast(context, STAGES, chosen=folders)
+    if as_json:
+        print_json({"stages": [asdict(entry) for entry in found]})
+    else:
+        rows = tuple((entry.stage, entry.state, entry.why) for entry in found)
+        print_sheets([Sheet("Nothing is done", ("stage", "state", "why"), "lll", rows)])
+    return 0
+
+
+def explain_why(context: Context, folder: str) -> None:
+    """Say on stderr why a stage runs, or that it does not."""
+    from quantflow.cli.dry_run import forecast
+    from quantflow.stages.pipeline import STAGES
+
+    entry = forecast(context, STAGES, chosen=[folder])[-1]
+    remark(f"{folder}: {entry.state}{': ' + entry.why if entry.why else ''}")
+
+
+def _show(context: Context, outcome: StageOutcome, *, as_json: bool) -> int:
+    from quantflow.cli.stage_view import stage_records, stage_sheets
+    from quantflow.report.artifacts import read_artifacts
+    from quantflow.report.gates import exit_code, gates_of, overall
+
+    folder = outcome.stage.folder
+    artifacts = read_artifacts(context.run)
+    gates = gates_of(artifacts, folder)
+    verdict = overall(gates)
+    reasons = [reason for gate in gates for reason in gate.reasons]
+    code = exit_code(gates, artifacts.om if folder == "50_om" else None)
+    if as_json:
+        head = {"stage": folder, "ran": outcome.ran, "verdict": verdict, "reasons": reasons}
+        print_json({**head, **stage_records(artifacts, folder)})
+        return int(code)
+    print_sheets(stage_sheets(artifacts, folder))
+    for reason in reasons:
+        print(f"{verdict}: {reason}")
+    done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
+    print(f"{_word(int(code), folder)} | {done} | next: {_next_command(folder, int(code))}")
+    return int(code)
+
+
+def _word(code: int, folder: str) -> str:
+    words = {0: "DONE", 1: "FAILED", 3: "NOT CONVERTED", 4: "CONVERSION FAILED"}
+    return f"{words[code]} {folder}"
+
+
+def _next_command(folder: str, code: int) -> str:
+    from quantflow.stages.pipeline import STAGES
+
+    if code == 1:
+        return "quantflow report"
+    folders = [stage.folder for stage in STAGES]
+    following = STAGES[folders.index(folder) + 1 :]
+    return following[0].command if following else "quantflow report"

@@ -1,0 +1,1 @@
+"""Measuring quantized against fp16 and fp32."""

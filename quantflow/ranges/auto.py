@@ -1,0 +1,109 @@
+"""The range of a tensor, chosen by what it does to the layers that read it.
+
+A candidate is judged on a sample of the tensor's rows by the error of the layers' outputs: of
+``dequantize(quantize(x)) @ W_q`` against ``x @ W``, both weights and activations quantized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.numerics.quantize import (
+    QuantParams,
+    activation_params,
+    dequantize,
+    dequantize_weight,
+    quantize,
+    quantize_weight,
+    weight_scales,
+)
+from quantflow.ranges.bounds import Bounds
+
+DEFAULT = "minmax"
+"""The candidate that is kept unless another one is clearly better."""
+
+MIN_GAIN = 0.2
+"""Least relative gain for which the default is left: the sample is small, and a range that clips
+little of it may clip more of the data to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen candidate: its name, bounds, and why in one sentence."""
+
+    name: str
+    bounds: Bounds
+    reason: str
+
+
+def choose(
+    rows: NDArray[np.float32],
+    weights: Sequence[NDArray[np.float32]],
+    candidates: Mapping[str, Bounds],
+    *,
+    symmetric: bool,
+    per_channel: bool,
+) -> Choice:
+    """Choose the range with the least output error.
+
+    Args:
+        rows: ``(R, K)`` float32 rows of the tensor.
+        weights: ``(K, N_i)`` float32 weight of every layer that reads it.
+        candidates: bounds by name; one of them is called `DEFAULT`.
+        symmetric: whether activations have zero point 0.
+        per_channel: whether weights have one scale per output channel.
+
+    Returns:
+        The candidate of least error, but the default one unless the gain is `MIN_GAIN` or more.
+        With no rows, or rows that all give zero outputs, the default one.
+    """
+    errors = output_errors(rows, weights, candidates, symmetric=symmetric, per_channel=per_channel)
+    default = errors[DEFAULT]
+    best = min(errors, key=errors.__getitem__)
+    gain = 1 - errors[best] / default if default > 0 else 0.0
+    if gain < MIN_GAIN:
+        reason = f"no other range lowers the output error by {MIN_GAIN:.0%} (best: {gain:.0%})"
+        return Choice(DEFAULT, candidates[DEFAULT], reason)
+    return Choice(best, candidates[best], f"output error {gain:.0%} below that of {DEFAULT}")
+
+
+def output_errors(
+    rows: NDArray[np.float32],
+    weights: Sequence[NDArray[np.float32]],
+    candidates: Mapping[str, Bounds],
+    *,
+    symmetric: bool,
+    per_channel: bool,
+) -> dict[str, float]:
+    """Output error of every candidate: the mean over rows of ``||error||^2 / ||output||^2``.
+
+    Rows count alike whatever their size, since what follows a layer usually normalises them. Rows
+    whose output is zero are left out. Arguments are those of `choose`.
+    """
+    weight = np.concatenate(weights, axis=1)
+    quantized = np.concatenate([_quantized(w, per_channel) for w in weights], axis=1)
+    output = rows @ weight
+    power = np.einsum("rn,rn->r", output, output, dtype=np.float64)
+    keep = power > 0
+    errors: dict[QuantParams, float] = {}  # several candidates may come to the same parameters
+    for bounds in candidates.values():
+        params = activation_params(*bounds, symmetric=symmetric)
+        if params not in errors:
+            error = dequantize(quantize(rows, params), params) @ quantized - output
+            noise = np.einsum("rn,rn->r", error, error, dtype=np.float64)
+            errors[params] = float((noise[keep] / power[keep]).mean()) if keep.any() else 0.0
+    return {
+        name: errors[activation_params(*bounds, symmetric=symmetric)]
+        for name, bounds in candidates.items()
+    }
+
+
+def _quantized(weight: NDArray[np.float32], per_channel: bool) -> NDArray[np.float32]:
+    """The float32 weight that the quantized one stands for."""
+    axis = 1 if per_channel else None
+    scales = weight_scales(weight, axis)
+    return dequantize_weight(quantize_weight(weight, scales, axis), scales, axis)

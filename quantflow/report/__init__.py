@@ -1,0 +1,1 @@
+"""Tables and the HTML page of a run. Reads artifacts, never recomputes."""

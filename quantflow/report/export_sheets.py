@@ -1,0 +1,96 @@
+"""Tables of the plan, the deploy model, its parity and the conversion."""
+
+from __future__ import annotations
+
+from quantflow.artifacts.export_record import ExportRecord, ParityReport
+from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.report.sheet import Sheet, cosine_text, count_text, dims_text, number_text
+
+
+def plan_sheet(plan: PrecisionPlan) -> Sheet:
+    """Precision of every group and island; what is not INT8 first."""
+    groups = sorted(plan.groups.items(), key=lambda item: item[1].precision)
+    rows = [(island.node, "fp32", f"{island.tensor} overflows fp16") for island in plan.islands]
+    rows += [(name, group.precision, group.reason) for name, group in groups]
+    head = ("group or node", "precision", "why")
+    return Sheet(f"Precision plan, policy {plan.policy}", head, "lll", tuple(rows))
+
+
+def factors_sheet(export: ExportRecord) -> Sheet:
+    """How each layer stands in the deploy model; what is not INT8 first."""
+    layers = sorted(export.layers, key=lambda x: x.precision == "int8")
+    rows = [
+        (
+            x.layer,
+            x.precision,
+            "-" if x.scale_d is None else number_text(x.scale_d),
+            "-" if x.offset_d is None else str(x.offset_d),
+            _span_text(x.scale_w),
+            x.reason,
+        )
+        for x in layers
+    ]
+    head = ("layer", "precision", "scale_d", "offset_d", "scale_w", "why it is not INT8")
+    return Sheet("Layers of the deploy model", head, "llrrrl", tuple(rows))
+
+
+def _span_text(scales: tuple[float, ...]) -> str:
+    if not scales:
+        return "-"
+    low, high = min(scales), max(scales)
+    return number_text(low) if low == high else f"{number_text(low)} to {number_text(high)}"
+
+
+def _share_note(export: ExportRecord) -> str:
+    return (
+        f"{export.int8_mac_fraction:.1%} of MACs run in INT8, with {export.boundaries} "
+        f"quantize and dequantize nodes; opset {export.opset}."
+    )
+
+
+def buckets_sheet(export: ExportRecord) -> Sheet:
+    """The files of every bucket."""
+    rows = [
+        (x.name, dims_text(x.dims), x.deploy, x.qdq, x.float_twin, x.keep_dtype or "-")
+        for x in export.buckets
+    ]
+    head = ("bucket", "dimensions", "deploy model", "QDQ twin", "float twin", "keep_dtype")
+    return Sheet("Files in 40_onnx", head, "llllll", tuple(rows), _share_note(export))
+
+
+def op_types_sheet(export: ExportRecord) -> Sheet:
+    """Node counts of the first bucket's deploy model, most frequent first."""
+    counts = export.buckets[0].op_types if export.buckets else {}
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(name, count_text(count)) for name, count in ordered]
+    return Sheet("Operators of the deploy model", ("op", "nodes"), "lr", tuple(rows))
+
+
+def parity_sheet(parity: ParityReport) -> Sheet:
+    """The lowered layers against the QDQ twin's, least cosine first."""
+    layers = sorted(parity.layers, key=lambda x: (x.int32_exact, x.cosine, x.int8_equal_fraction))
+    rows = [
+        (
+            x.layer,
+            cosine_text(x.cosine),
+            "yes" if x.int32_exact else "no",
+            f"{x.int8_equal_fraction:.5%}",
+        )
+        for x in layers
+    ]
+    head = ("layer", "cosine", "int32 exact", "int8 inputs equal")
+    note = "Required: cosine 0.99999, exact accumulators, 99.999% of int8 inputs equal."
+    return Sheet("Parity of lowered model and QDQ twin", head, "lrlr", tuple(rows), note)
+
+
+def findings_sheet(om: OmRecord) -> Sheet:
+    """What preflight noticed, errors first."""
+    rows = [(x.level, x.what, x.where, x.fix) for x in sorted(om.findings, key=lambda x: x.level)]
+    return Sheet("Preflight", ("level", "what", "where", "fix"), "llll", tuple(rows))
+
+
+def conversions_sheet(om: OmRecord) -> Sheet:
+    """How each bucket's conversion went."""
+    rows = [(x.bucket, x.status, x.om or "-", x.reason) for x in om.conversions]
+    return Sheet("Conversion", ("bucket", "status", ".om file", "reason"), "llll", tuple(rows))

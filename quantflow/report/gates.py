@@ -1,0 +1,95 @@
+"""The gates of a run: what each stage's result says about going on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quantflow.artifacts.comparison import Comparison
+from quantflow.artifacts.export_record import ParityReport
+from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.ranges_record import RangesRecord
+from quantflow.artifacts.record import Verdict, worst
+from quantflow.errors import ExitCode
+from quantflow.report.artifacts import Artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate.
+
+    Attributes:
+        stage: folder of the stage it belongs to.
+        name: what is judged.
+        verdict: how it came out.
+        reasons: one sentence for everything that did not pass.
+        fix: what to do about it, or empty.
+    """
+
+    stage: str
+    name: str
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    fix: str = ""
+
+
+def all_gates(artifacts: Artifacts) -> list[Gate]:
+    """The gates of every stage that has run, in pipeline order."""
+    gates: list[Gate] = []
+    if artifacts.ranges is not None:
+        gates.append(finite_gate(artifacts.ranges))
+    if artifacts.parity is not None:
+        gates.append(parity_gate(artifacts.parity))
+    if artifacts.comparison is not None:
+        gates.append(accuracy_gate(artifacts.comparison))
+    return gates
+
+
+def gates_of(artifacts: Artifacts, stage: str) -> list[Gate]:
+    """The gates of one stage, given by its folder."""
+    return [gate for gate in all_gates(artifacts) if gate.stage == stage]
+
+
+def finite_gate(ranges: RangesRecord) -> Gate:
+    """Every value that was seen is finite."""
+    reasons = tuple(
+        f"{entry.tensor}: {entry.nan} NaN and {entry.inf} Inf on the {entry.split} samples, "
+        f"in {', '.join(entry.samples)}"
+        for entry in ranges.nonfinite
+    )
+    fix = "mend or remove these samples, or the layer that divides or overflows on them"
+    return Gate("20_ranges", "finite values", "fail" if reasons else "pass", reasons, fix)
+
+
+def parity_gate(parity: ParityReport) -> Gate:
+    """The deploy model computes, layer by layer, what the QDQ twin does."""
+    reasons = tuple(
+        f"{x.layer}: cosine {x.cosine:.7f}, accumulators {'equal' if x.int32_exact else 'differ'}, "
+        f"{x.int8_equal_fraction:.5%} of int8 inputs equal"
+        for x in sorted(parity.layers, key=lambda x: x.cosine)
+        if x.cosine < 0.99999 or not x.int32_exact or x.int8_equal_fraction < 0.99999
+    )
+    fix = "run `quantflow doctor`: if its int8 probe passes, this is a bug"
+    return Gate(
+        "40_onnx", "parity", parity.verdict, reasons if parity.verdict != "pass" else (), fix
+    )
+
+
+def accuracy_gate(comparison: Comparison) -> Gate:
+    """The int8 model reaches the budget."""
+    fix = "see `quantflow show layers` for where the error arises"
+    return Gate("45_compare", "accuracy", comparison.verdict, comparison.reasons, fix)
+
+
+def overall(gates: list[Gate]) -> Verdict:
+    """The worst verdict."""
+    verdicts: list[Verdict] = [gate.verdict for gate in gates]
+    return worst(*verdicts)
+
+
+def exit_code(gates: list[Gate], om: OmRecord | None) -> ExitCode:
+    """Exit status: a failed gate first, then the conversion's."""
+    if overall(gates) == "fail":
+        return ExitCode.GATE_FAILED
+    if om is None or om.status == "converted":
+        return ExitCode.OK
+    return ExitCode.ENVIRONMENT if om.status == "not-converted" else ExitCode.ATC_FAILED

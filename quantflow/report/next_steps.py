@@ -1,0 +1,44 @@
+"""What a person should do after a run, most urgent first."""
+
+from __future__ import annotations
+
+from quantflow.artifacts.om_record import OmRecord
+from quantflow.report.artifacts import Artifacts
+from quantflow.report.gates import all_gates
+
+
+def next_steps(artifacts: Artifacts) -> list[str]:
+    """Sentences; the first is the next step. Never empty."""
+    steps = [f"{gate.name}: {gate.fix}" for gate in all_gates(artifacts) if gate.verdict == "fail"]
+    missing = _missing_command(artifacts)
+    if missing and not steps:
+        steps.append(f"run `{missing}`")
+    if artifacts.om is not None:
+        steps += _om_steps(artifacts.om)
+    return steps or ["measure latency and accuracy on an NPU"]
+
+
+def _missing_command(artifacts: Artifacts) -> str:
+    """The command of the first stage that has no usable result."""
+    commands = {
+        "quantflow prepare": artifacts.model,
+        "quantflow build-set": artifacts.sets or None,
+        "quantflow calibrate": artifacts.ranges,
+        "quantflow export-onnx": artifacts.export,
+        "quantflow compare": artifacts.comparison,
+        "quantflow export-om": artifacts.om,
+    }
+    return next((command for command, result in commands.items() if result is None), "")
+
+
+def _om_steps(om: OmRecord) -> list[str]:
+    if om.status == "not-converted":
+        return ["copy 50_om to a machine that has CANN and run `python3 convert.py` in it"]
+    steps = [
+        f"conversion of {x.bucket}: {x.reason}" for x in om.conversions if x.status == "failed"
+    ]
+    return steps + [
+        f"load 50_om/{x.om} on the NPU and measure latency and accuracy there"
+        for x in om.conversions
+        if x.status == "converted"
+    ]

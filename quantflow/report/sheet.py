@@ -1,0 +1,88 @@
+"""A table as plain text cells, which the terminal and the HTML page both draw, and its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table.
+
+    Attributes:
+        title: what it shows.
+        head: names of the columns, with units.
+        align: one letter a column, ``l`` for text and ``r`` for numbers.
+        rows: one cell a column; the order is the message (worst first, or the pipeline's).
+        note: what a reader must know to read it, or empty.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    align: str
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        widths = {len(self.head), len(self.align), *map(len, self.rows)}
+        if len(widths) != 1:
+            raise ValueError(f"ragged sheet {self.title!r}")
+
+    def filled(self) -> Sheet:
+        """Without text columns that say nothing in any row."""
+        kept = [
+            i
+            for i, side in enumerate(self.align)
+            if side == "r" or not self.rows or any(row[i] for row in self.rows)
+        ]
+        align = "".join(self.align[i] for i in kept)
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return Sheet(self.title, tuple(self.head[i] for i in kept), align, rows, self.note)
+
+    def first(self, count: int) -> Sheet:
+        """The first `count` rows; the note says how many there are."""
+        if len(self.rows) <= count:
+            return self
+        note = f"{count} of {len(self.rows)} rows. {self.note}".strip()
+        return Sheet(self.title, self.head, self.align, self.rows[:count], note)
+
+
+def cosine_text(value: float) -> str:
+    """A cosine with as many digits as tell it from 1."""
+    distance = 1.0 - value
+    digits = 6 if not 0 < distance < 5e-6 else min(12, 1 + math.floor(-math.log10(distance)))
+    return f"{value:.{digits}f}"
+
+
+def number_text(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"
+
+
+def db_text(value: float) -> str:
+    """Decibels with one digit."""
+    return f"{value:.1f}"
+
+
+def share_text(value: float) -> str:
+    """A fraction as a percentage; what is not zero never reads as zero."""
+    if 0 < value < 1e-4:
+        return "<0.01%"
+    return f"{100 * value:.2f}%"
+
+
+def count_text(value: int) -> str:
+    """A whole number with thousands apart."""
+    return f"{value:,}"
+
+
+def shape_text(shape: Sequence[int | str]) -> str:
+    """``(batch, length, 384)``."""
+    return "(" + ", ".join(map(str, shape)) + ")"
+
+
+def dims_text(dims: Mapping[str, int]) -> str:
+    """``batch=1, length=128``."""
+    return ", ".join(f"{name}={size}" for name, size in dims.items())

@@ -1,0 +1,1 @@
+"""Which layers stay in fp16: scores, search, policies."""

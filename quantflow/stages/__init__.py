@@ -1,0 +1,1 @@
+"""The stages, thin: read artifacts, call the library, write artifacts."""

@@ -1,0 +1,69 @@
+"""What a stage is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from quantflow.artifacts.digest import value_digest
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.config import Config, LoadedConfig, Section
+from quantflow.progress import Progress, no_progress
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every stage is given.
+
+    Attributes:
+        loaded: the configuration.
+        run: the run directory.
+        progress: called as work goes on.
+        force: run the stage even when nothing it reads has changed.
+    """
+
+    loaded: LoadedConfig
+    run: RunDirectory
+    progress: Progress = no_progress
+    force: bool = False
+
+    @property
+    def config(self) -> Config:
+        """The configuration proper."""
+        return self.loaded.config
+
+    def folder(self, stage: str) -> Path:
+        """Where a finished stage's files are."""
+        return self.run.folder(stage)
+
+    def digest_of(self, stage: str) -> str:
+        """Digest of a finished stage's outputs; empty when it has not run."""
+        manifest = self.run.manifest(stage)
+        return manifest.digest if manifest is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the pipeline.
+
+    Attributes:
+        folder: its folder in the run directory, such as ``20_ranges``.
+        title: what it does, for a person.
+        command: the command that runs it.
+        reads: folders of the stages it reads.
+        inputs: digests of all that decides its result, by name.
+        work: writes the stage's files into an empty folder.
+    """
+
+    folder: str
+    title: str
+    command: str
+    reads: tuple[str, ...]
+    inputs: Callable[[Context], dict[str, str]]
+    work: Callable[[Context, Path], None]
+
+
+def section_digest(section: Section) -> str:
+    """Digest of a section of the configuration."""
+    return value_digest(section.model_dump(mode="json"))

@@ -1,0 +1,57 @@
+"""Stage 1: the calibration set, and the samples that judge it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quantflow.artifacts.digest import value_digest
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.calibration.build import build_sets
+from quantflow.calibration.preprocess import preprocess_digest
+from quantflow.calibration.sources import source_digest
+from quantflow.stages.stage import Context, Stage, section_digest
+
+
+def inputs(context: Context) -> dict[str, str]:
+    """The sections on data, the seed, the content of every source, the model's inputs."""
+    config, base = context.config, context.loaded.base
+    digests = {
+        "set": section_digest(config.set),
+        "run.seed": str(config.run.seed),
+        "set.preprocess": preprocess_digest(config.set.preprocess, base),
+        "model inputs": _model_inputs(context),
+    }
+    sources = {
+        "set.candidates": config.set.candidates,
+        "set.deployment": config.set.deployment,
+        "set.evaluation": config.set.evaluation,
+        "task.source": config.task.source if config.task else None,
+    }
+    for name, source in sources.items():
+        if source is not None:
+            digests[name] = source_digest(source, base)
+    return digests
+
+
+def _model_inputs(context: Context) -> str:
+    path = context.folder("00_model") / "model.json"
+    if not path.exists():
+        return ""
+    record = ModelRecord.read(path)
+    return value_digest([tensor.model_dump(mode="json") for tensor in record.inputs])
+
+
+def work(context: Context, folder: Path) -> None:
+    """Write one folder a set: `calibration`, `heldout`, `evaluation` and `task`."""
+    record = ModelRecord.read(context.folder("00_model") / "model.json")
+    build_sets(context.config, context.loaded.base, record.inputs, folder, context.progress)
+
+
+STAGE = Stage(
+    folder="10_set",
+    title="calibration set",
+    command="quantflow build-set",
+    reads=("00_model",),
+    inputs=inputs,
+    work=work,
+)

@@ -1,0 +1,152 @@
+"""Stage 2: histograms, ranges, the clipping report and what fp16 cannot hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.ranges_record import (
+    ClippingReport,
+    ClippingRow,
+    Fp16Report,
+    RangesRecord,
+    Split,
+    TensorRange,
+)
+from quantflow.artifacts.sample_set import SampleSet
+from quantflow.graph.edit import constant, values_by_name, with_outputs
+from quantflow.graph.model_io import load_model, model_bytes
+from quantflow.ranges.clipping import Subject, clipping_rows
+from quantflow.ranges.collect import Collection, TensorStatistics, collect
+from quantflow.ranges.estimators import EstimatorSettings
+from quantflow.ranges.fp16_safety import find_islands, measure_fp16
+from quantflow.ranges.histogram_file import save_histograms
+from quantflow.ranges.select import select_range
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner, build_identity
+from quantflow.stages.stage import Context, Stage, section_digest
+
+FP16_SAMPLES = 16
+"""Calibration samples that every float tensor is measured on."""
+
+SPLITS: tuple[Split, ...] = ("calibration", "heldout")
+
+
+def inputs(context: Context) -> dict[str, str]:
+    """The quantization and runtime sections, onnxruntime's build, the model and the sets."""
+    return {
+        "quantization": section_digest(context.config.quantization),
+        "runtime": section_digest(context.config.runtime),
+        "onnxruntime": build_identity(),
+        "00_model": context.digest_of("00_model"),
+        "10_set": context.digest_of("10_set"),
+    }
+
+
+def work(context: Context, folder: Path) -> None:
+    """Write `histograms.safetensors`, `ranges.json`, `clipping.json` and `fp16.json`."""
+    record = ModelRecord.read(context.folder("00_model") / "model.json")
+    model = load_model(context.folder("00_model") / "model.onnx")
+    seen = _collect(context, model, record)
+    save_histograms(
+        folder / "histograms.safetensors",
+        {
+            split: {name: tensor.histogram for name, tensor in collection.tensors.items()}
+            for split, collection in seen.items()
+        },
+    )
+    ranges, rows = _choose(context, model, record, seen)
+    RangesRecord(
+        ranges=tuple(ranges),
+        nonfinite=tuple(x for split in SPLITS for x in seen[split].nonfinite(split)),
+    ).write(folder / "ranges.json")
+    ClippingReport(rows=tuple(rows)).write(folder / "clipping.json")
+    _fp16(context, model, record).write(folder / "fp16.json")
+
+
+def compute_batch(context: Context, record: ModelRecord) -> int:
+    """Samples per inference of the canonical model: its own number where the batch is fixed."""
+    first = record.inputs[0].shape[0]
+    return first if isinstance(first, int) else context.config.runtime.batch
+
+
+def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Split, Collection]:
+    tensors = [group.tensor for group in record.groups]
+    runner = OnnxRuntimeRunner(model_bytes(with_outputs(model, tensors)), context.config.runtime)
+    collections = dict[Split, Collection]()
+    for split in SPLITS:
+        samples = SampleSet(context.folder("10_set") / split)
+        collections[split] = collect(
+            runner,
+            samples,
+            ids=samples.ids,
+            digests=samples.digests,
+            tensors=tensors,
+            padding={entry.tensor: entry.layout for entry in record.padding},
+            mask_name=record.mask.name if record.mask else None,
+            batch=compute_batch(context, record),
+            progress=lambda _, done, total, split=split: context.progress(
+                f"{split} samples", done, total
+            ),
+        )
+    return collections
+
+
+def _choose(
+    context: Context, model: ir.Model, record: ModelRecord, seen: dict[Split, Collection]
+) -> tuple[list[TensorRange], list[ClippingRow]]:
+    config = context.config.quantization
+    settings = EstimatorSettings(symmetric=config.symmetric, percentile=config.percentile)
+    values = values_by_name(model)
+    ranges, rows = list[TensorRange](), list[ClippingRow]()
+    for done, group in enumerate(record.groups, 1):
+        tensors: dict[Split, TensorStatistics] = {
+            split: seen[split].tensors[group.tensor] for split in SPLITS
+        }
+        weights = [constant(values[x.weight]) for x in record.layers_of(group.tensor)]
+        selection = select_range(
+            tensors["calibration"],
+            [weight.numpy() for weight in weights if weight is not None],
+            settings,
+            estimator=config.estimator,
+            per_channel=config.weight_granularity == "per-channel",
+        )
+        ranges.append(selection.range_of(group.tensor, symmetric=config.symmetric))
+        for split, tensor in tensors.items():
+            subject = Subject(
+                tensor=group.tensor,
+                group=group.name,
+                split=split,
+                symmetric=config.symmetric,
+                ids=seen[split].ids,
+                sample_low=tensor.sample_low,
+                sample_high=tensor.sample_high,
+                calibrated=tensors["calibration"].histogram if split == "heldout" else None,
+            )
+            rows += clipping_rows(tensor.histogram, selection.candidates, selection.chosen, subject)
+        context.progress("ranges", done, len(record.groups))
+    return ranges, rows
+
+
+def _fp16(context: Context, model: ir.Model, record: ModelRecord) -> Fp16Report:
+    samples = SampleSet(context.folder("10_set") / "calibration")
+    count = min(FP16_SAMPLES, len(samples))
+    tensors = measure_fp16(
+        model,
+        lambda content: OnnxRuntimeRunner(content, context.config.runtime),
+        samples.first(count),
+        batch=compute_batch(context, record),
+        progress=context.progress,
+    )
+    return Fp16Report(samples=count, tensors=tuple(tensors), islands=find_islands(model, tensors))
+
+
+STAGE = Stage(
+    folder="20_ranges",
+    title="ranges",
+    command="quantflow calibrate",
+    reads=("00_model", "10_set"),
+    inputs=inputs,
+    work=work,
+)

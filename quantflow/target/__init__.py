@@ -1,0 +1,1 @@
+"""What chip and compiler accept: chips, op table, parser renames, and the linter of the dialect."""

@@ -1,0 +1,1 @@
+"""What a model is judged by: fidelity to fp32, and tasks with labels."""

@@ -1,0 +1,109 @@
+"""A stand-in for atc, and .om files written from the documented layout."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+
+def length_delimited(number: int, content: bytes) -> bytes:
+    assert len(content) < 128
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def model_def(soc_version: str | None) -> bytes:
+    """ModelDef {name, version, attr {"atc_version": ..., "soc_version": ...}}."""
+    message = length_delimited(1, b"net") + bytes([2 << 3, 7])
+    values = {"atc_version": "8.5", "soc_version": soc_version}
+    for key, text in values.items():
+        if text is not None:
+            attribute = length_delimited(2, text.encode())
+            entry = length_delimited(1, key.encode()) + length_delimited(2, attribute)
+            message += length_delimited(11, entry)
+    return message
+
+
+def om_bytes(
+    soc_version: str | None = "Ascend310P3", *, legacy: bool = False, encrypted: bool = False
+) -> bytes:
+    """A header of 256 bytes, a table of two partitions (weights first), the partitions."""
+    weights, definition = b"\x07" * 64, model_def(soc_version)
+    if legacy:
+        table = struct.pack("<I", 2)
+        table += struct.pack("<III", 1, 0, 64) + struct.pack("<III", 0, 64, len(definition))
+    else:
+        table = struct.pack("<I4x", 2)
+        table += struct.pack("<I4xQQ", 1, 0, 64) + struct.pack("<I4xQQ", 0, 64, len(definition))
+    body = table + weights + definition
+    header = bytearray(256)
+    struct.pack_into("<4sII", header, 0, b"IMOD", 256, 0x10000001)
+    struct.pack_into("<I", header, 76, len(body) if legacy else 0)
+    header[80] = encrypted
+    header[84:87] = b"net"
+    struct.pack_into("<I", header, 156, 1)
+    header[160:163] = b"3.0"
+    struct.pack_into("<Q", header, 184, 0 if legacy else len(body))
+    return bytes(header) + body
+
+
+SCRIPT = """#!{python}
+import json, os, subprocess, sys, time
+arguments = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+json.dump(sys.argv[1:], open("seen_arguments.json", "w"))
+mode = {mode!r}
+print("ATC start working now, please wait for a moment.", flush=True)
+success = "ATC run success, welcome to the next use."
+failure = "ATC run failed, Please check the detail log, try 'atc --help' for more information"
+def write(content, suffix=".om"):
+    open(arguments["output"] + suffix, "wb").write(content)
+om = {om!r}
+if mode == "good":
+    write(om); print(success)
+elif mode == "good-linux":
+    write(om, "_linux_x86_64.om"); print(success)
+elif mode == "success-but-exit-1":
+    write(om); print(success); sys.exit(1)
+elif mode == "exit-0-but-silent":
+    write(om)
+elif mode == "no-file":
+    print(success)
+elif mode == "truncated":
+    write(om[:-10]); print(success)
+elif mode == "empty":
+    write(b""); print(success)
+elif mode == "not-an-om":
+    write(b"PK" + om[2:]); print(success)
+elif mode == "other-chip":
+    write({other!r}); print(success)
+elif mode == "no-chip-named":
+    write({unnamed!r}); print(success)
+elif mode == "refused":
+    print("E10001: [PID: 1] Value [x] for parameter [--log] is invalid."); print(failure)
+    sys.exit(255)
+elif mode == "hangs":
+    write(om[:100])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    open("child.pid", "w").write(str(child.pid))
+    time.sleep(60)
+elif mode == "leaves-a-child":
+    write(om)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    open("child.pid", "w").write(str(child.pid)); print(success)
+"""
+
+
+def install(directory: Path, mode: str, name: str = "atc") -> Path:
+    """Write an executable that behaves like atc does, or does not."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
+    text = SCRIPT.format(
+        python=sys.executable,
+        mode=mode,
+        om=om_bytes(),
+        other=om_bytes("Ascend910B4"),
+        unnamed=om_bytes(None),
+    )
+    path.write_text(text)
+    path.chmod(0o755)
+    return path

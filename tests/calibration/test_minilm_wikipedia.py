@@ -1,0 +1,87 @@
+"""The demo's data: prose without markup, three sets from different articles; its model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from quantflow.config import load_config
+from quantflow.user_code import load_function
+
+FOLDER = Path(__file__).parents[2] / "calibration_sets" / "minilm_wikipedia"
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    return load_function(name, FOLDER)(*arguments)
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[list[dict[str, str]]]:
+    names = ("calibration", "deployment", "evaluation")
+    return [_call(f"data:{name}_paragraphs") for name in names]
+
+
+def test_markup_is_removed_and_words_of_links_stay() -> None:
+    markup = (
+        "{{Infobox|a={{nested|b}}}}\n"
+        "== Heading ==\n"
+        "[[File:x.jpg|thumb|A [[caption]] of a picture]]'''Albedo''' is<!-- hidden --> a "
+        "[[reflection (physics)|reflecting]] [[power]].<ref name=a>See [http://x y]</ref> It has "
+        "[http://example.org a page]<ref name=a /> &amp; more ({{lang|la|x}}).\n"
+        "{| class=table\n| cell\n{| inner\n|}\n|}\n"
+        "* a list item that is long enough to be taken for a paragraph of prose\n"
+        "[[Category:Optics]]\n"
+    )
+    expected = "Albedo is a reflecting power. It has a page & more."
+    assert _call("wikitext:paragraphs", markup, 20) == [expected]
+    assert _call("wikitext:paragraphs", markup, len(expected) + 1) == []
+
+
+def test_paragraphs_are_prose(parts: list[list[dict[str, str]]]) -> None:
+    texts = [record["text"] for part in parts for record in part]
+    assert len(texts) > 4000
+    assert min(map(len, texts)) >= 200
+    left = [text for text in texts if re.search(r"\[\[|\{\{|<ref|<!--|&[a-z]+;|https?:|''", text)]
+    assert len(left) <= 2
+    words = sum(len(re.findall(r"[A-Za-z]{2,}", text)) for text in texts)
+    assert words / sum(len(text.split()) for text in texts) > 0.85
+
+
+def test_no_article_is_in_two_sets(parts: list[list[dict[str, str]]]) -> None:
+    titles = [{record["title"] for record in part} for part in parts]
+    assert min(map(len, titles)) >= 25
+    assert not (titles[0] & titles[1] or titles[0] & titles[2] or titles[1] & titles[2])
+
+
+def test_the_task_has_fifty_documents_in_their_published_order() -> None:
+    documents = _call("data:lee_documents")
+    assert len(documents) == 50
+    assert documents[0]["text"].startswith("The national executive of the strife-torn Democrats")
+    assert any("£3,000" in document["text"] for document in documents)
+
+
+def test_the_configuration_is_valid_and_its_functions_exist() -> None:
+    config = load_config(FOLDER / "quantflow.toml").config
+    sources = (config.set.candidates, config.set.deployment, config.set.evaluation)
+    for source in sources:
+        assert source is not None
+        assert source.function is not None
+        assert callable(load_function(source.function, FOLDER))
+
+
+def test_embeddings_have_length_one_and_do_not_depend_on_padding() -> None:
+    model = _call("model:encoder")
+    ids = torch.tensor([[101, 2023, 2003, 1037, 3231, 102]])
+    padded = torch.nn.functional.pad(ids, (0, 10), value=99)
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        short = model(ids, mask).numpy()
+        long = model(padded, torch.nn.functional.pad(mask, (0, 10))).numpy()
+    assert short.shape == (1, 384)
+    assert np.linalg.norm(short) == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(long, short, atol=1e-5)

@@ -1,0 +1,87 @@
+"""`auto` leaves min-max only for ranges that lower the error of the layers' outputs clearly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from quantflow.ranges.auto import choose, output_errors
+from quantflow.ranges.bounds import Bounds
+
+RNG = np.random.default_rng(11)
+ROWS = RNG.standard_normal((64, 32)).astype(np.float32)
+WEIGHT = RNG.standard_normal((32, 24)).astype(np.float32)
+
+
+def _reference_error(
+    rows: NDArray[np.float32],
+    weights: list[NDArray[np.float32]],
+    bounds: Bounds,
+    symmetric: bool,
+    per_channel: bool,
+) -> float:
+    """Mean over rows of ||error||^2 / ||output||^2, one row and one column at a time."""
+    levels, lowest = (254, -127) if symmetric else (255, -128)
+    low, high = min(bounds.low, 0), max(bounds.high, 0)
+    scale = max(-low, high) / 127 if symmetric else (high - low) / levels
+    zero = 0 if symmetric else lowest - round(low / scale)
+    q = np.clip(np.rint(rows.astype(np.float64) / scale) + zero, -128, 127)
+    x = (q - zero) * scale
+    total = np.zeros(len(rows))
+    power = np.zeros(len(rows))
+    for weight in weights:
+        for column in weight.T.astype(np.float64):
+            top = np.abs(column if per_channel else weight).max()
+            step = top / 127 if top else 1
+            total += (x @ (np.rint(column / step) * step) - rows @ column) ** 2
+            power += (rows @ column) ** 2
+    return float(np.mean(total / power))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_errors_are_those_of_the_definition(symmetric: bool, per_channel: bool) -> None:
+    weights = [WEIGHT, WEIGHT[:, :5] * 40]
+    candidates = {"minmax": Bounds(-4.1, 3.8), "narrow": Bounds(-1.5, 1.0), "side": Bounds(0, 2)}
+    found = output_errors(ROWS, weights, candidates, symmetric=symmetric, per_channel=per_channel)
+    for name, bounds in candidates.items():
+        expected = _reference_error(ROWS, weights, bounds, symmetric, per_channel)
+        assert found[name] == pytest.approx(expected, rel=1e-3)
+
+
+def _choose(rows: NDArray[np.float32], candidates: dict[str, Bounds]):
+    return choose(rows, [WEIGHT], candidates, symmetric=False, per_channel=True)
+
+
+def test_an_outlier_that_no_sampled_row_holds_is_clipped() -> None:
+    choice = _choose(ROWS, {"minmax": Bounds(-400, 400), "kl": Bounds(-4.5, 4.5)})
+    assert (choice.name, choice.bounds) == ("kl", (-4.5, 4.5))
+    assert "below that of minmax" in choice.reason
+
+
+def test_a_range_that_clips_what_matters_is_not_chosen() -> None:
+    widest = Bounds(float(ROWS.min()), float(ROWS.max()))
+    assert _choose(ROWS, {"minmax": widest, "kl": Bounds(-0.5, 0.5)}).name == "minmax"
+
+
+def test_a_small_gain_does_not_leave_minmax() -> None:
+    top = float(np.abs(ROWS).max())
+    candidates = {"minmax": Bounds(-1.05 * top, 1.05 * top), "mse": Bounds(-top, top)}
+    errors = output_errors(ROWS, [WEIGHT], candidates, symmetric=False, per_channel=True)
+    assert 0.8 < errors["mse"] / errors["minmax"] < 1
+    assert _choose(ROWS, candidates).name == "minmax"
+
+
+@pytest.mark.parametrize("rows", [np.zeros((0, 32)), np.zeros((5, 32))])
+def test_without_rows_that_tell_minmax_stays(rows: NDArray[np.float64]) -> None:
+    candidates = {"minmax": Bounds(0, 1), "kl": Bounds(0, 0.1)}
+    assert _choose(rows.astype(np.float32), candidates).name == "minmax"
+
+
+def test_small_rows_count_as_much_as_large_ones() -> None:
+    # One row a thousand times as large: clipping it ruins its output, whatever the others gain.
+    rows = ROWS.copy()
+    rows[0] *= 1000
+    candidates = {"minmax": Bounds(float(rows.min()), float(rows.max())), "mse": Bounds(-4, 4)}
+    assert _choose(rows, candidates).name == "mse"

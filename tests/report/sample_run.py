@@ -1,0 +1,367 @@
+"""A small run directory made of records written by hand: two layers on one tensor, a head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quantflow import __version__
+from quantflow.artifacts.comparison import (
+    Comparison,
+    Fidelity,
+    LayerError,
+    Summary,
+    SummaryDeploy,
+    SummaryFidelity,
+    SummaryOm,
+    TaskScore,
+)
+from quantflow.artifacts.export_record import (
+    BucketFiles,
+    ExportRecord,
+    LayerFactors,
+    LayerParity,
+    ParityReport,
+)
+from quantflow.artifacts.model_record import Group, Layer, ModelRecord, PaddedTensor, TensorInfo
+from quantflow.artifacts.om_record import Conversion, Finding, OmRecord
+from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
+from quantflow.artifacts.ranges_record import (
+    ClippingReport,
+    ClippingRow,
+    Fp16Report,
+    Fp16Tensor,
+    Island,
+    NonFinite,
+    RangesRecord,
+    TensorRange,
+)
+from quantflow.artifacts.record import Record
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.sample_set import SampleInfo, SetRecord
+
+
+def model() -> ModelRecord:
+    def layer(name: str, group: str, tensor: str, macs: int, reason: str = "") -> Layer:
+        return Layer(
+            name=name,
+            node=name,
+            op_type="MatMul",
+            role="qkv" if group == "block.qk" else "classifier",
+            group=group,
+            input=tensor,
+            weight=f"{name}.weight",
+            bias=None,
+            bias_node=None,
+            output=f"{name}_out",
+            macs=macs,
+            float_reason=reason,
+        )
+
+    return ModelRecord(
+        opset=18,
+        inputs=(TensorInfo(name="x", dtype="float32", shape=("batch", 4)),),
+        outputs=(TensorInfo(name="y", dtype="float32", shape=("batch", 2)),),
+        layers=(
+            layer("block.query", "block.qk", "x", 1000),
+            layer("block.key", "block.qk", "x", 1000),
+            layer("head", "head", "h", 2000),
+            layer("odd", "", "h", 500, "transposed weight"),
+        ),
+        groups=(
+            Group(
+                name="block.qk",
+                tensor="x",
+                role="qkv",
+                layers=("block.query", "block.key"),
+                macs=2000,
+            ),
+            Group(name="head", tensor="h", role="classifier", layers=("head",), macs=2000),
+        ),
+        padding=(PaddedTensor(tensor="x", layout="none"), PaddedTensor(tensor="h", layout="none")),
+    )
+
+
+def sample_set(name: str) -> SetRecord:
+    samples = tuple(SampleInfo(id=f"{name}[{i}]", digest=f"{i:064d}") for i in range(3))
+    return SetRecord(
+        name=name,
+        source="candidates: npz data.npz, seed 0",
+        inputs={"x": "float32"},
+        samples=samples,
+        padding_fraction=None,
+        duplicates=1,
+    )
+
+
+def ranges(*nonfinite: NonFinite) -> RangesRecord:
+    def entry(tensor: str, high: float, estimator: str) -> TensorRange:
+        return TensorRange(
+            tensor=tensor, low=-high, high=high, estimator=estimator, symmetric=False
+        )
+
+    return RangesRecord(
+        ranges=(entry("x", 1.0, "minmax"), entry("h", 4.0, "kl")), nonfinite=nonfinite
+    )
+
+
+def clipping() -> ClippingReport:
+    def row(
+        tensor: str,
+        split: str,
+        candidate: str,
+        chosen: bool,
+        high: float,
+        absmax: float,
+        sqnr: float,
+    ) -> ClippingRow:
+        clipped = absmax > high
+        return ClippingRow.model_validate(
+            {
+                "tensor": tensor,
+                "group": "block.qk" if tensor == "x" else "head",
+                "split": split,
+                "candidate": candidate,
+                "chosen": chosen,
+                "low": -high,
+                "high": high,
+                "absmax": absmax,
+                "clipping_ratio": absmax / high,
+                "clipped_low_fraction": 0.0,
+                "clipped_high_fraction": 0.00005 if clipped else 0.0,
+                "energy_lost_fraction": 0.002 if clipped else 0.0,
+                "sqnr_db": sqnr,
+                "near_threshold_fraction": 0.0,
+                "worst_samples": ["calibration[0]"],
+                "flag": "clips a lot" if absmax / high > 10 else "",
+            }
+        )
+
+    return ClippingReport(
+        rows=(
+            row("x", "calibration", "minmax", True, 1.0, 1.0, 40.0),
+            row("x", "calibration", "kl", False, 0.5, 1.0, 20.0),
+            row("x", "heldout", "minmax", True, 1.0, 1.1, 38.0),
+            row("x", "heldout", "kl", False, 0.5, 1.1, 19.0),
+            row("h", "calibration", "kl", True, 4.0, 60.0, 30.0),
+            row("h", "heldout", "kl", True, 4.0, 20.0, 33.0),
+        )
+    )
+
+
+def fp16() -> Fp16Report:
+    def tensor(name: str, absmax: float, flushed: float) -> Fp16Tensor:
+        return Fp16Tensor(
+            tensor=name,
+            node=f"{name}_node",
+            op_type="Pow",
+            absmax=absmax,
+            overflow=absmax > 65504,
+            subnormal_fraction=0.0,
+            flushed_fraction=flushed,
+        )
+
+    return Fp16Report(
+        samples=3,
+        tensors=(tensor("fine", 10.0, 0.0), tensor("tiny", 1.0, 0.25), tensor("square", 1e6, 0.0)),
+        islands=(Island(node="square_node", op_type="Pow", tensor="square", absmax=1e6),),
+    )
+
+
+def plan() -> PrecisionPlan:
+    return PrecisionPlan(
+        policy="none",
+        groups={
+            "block.qk": PlannedGroup(precision="int8"),
+            "head": PlannedGroup(precision="fp16", reason="pinned"),
+        },
+        islands=fp16().islands,
+    )
+
+
+def export() -> ExportRecord:
+    def int8(name: str) -> LayerFactors:
+        return LayerFactors(
+            layer=name,
+            group="block.qk",
+            precision="int8",
+            scale_d=1 / 127,
+            offset_d=-1,
+            scale_w=(0.01, 0.02),
+        )
+
+    bucket = BucketFiles(
+        name="batch1",
+        dims={"batch": 1},
+        input_shapes={"x": (1, 4)},
+        deploy="batch1/deploy.onnx",
+        float_twin="batch1/float.onnx",
+        qdq="batch1/qdq.onnx",
+        keep_dtype="batch1/keep_dtype.cfg",
+        op_types={"AscendQuant": 1, "AscendDequant": 2, "MatMul": 3},
+    )
+    return ExportRecord(
+        opset=18,
+        int8_mac_fraction=0.4444,
+        boundaries=3,
+        layers=(
+            int8("block.query"),
+            int8("block.key"),
+            LayerFactors(layer="head", group="head", precision="fp16", reason="pinned"),
+        ),
+        buckets=(bucket,),
+        amct_record="record.txt",
+    )
+
+
+def parity(verdict: str = "pass") -> ParityReport:
+    rows = [
+        LayerParity(
+            layer="block.query", cosine=0.9999999, int32_exact=True, int8_equal_fraction=1.0
+        ),
+        LayerParity(
+            layer="block.key",
+            cosine=0.9 if verdict == "fail" else 1.0,
+            int32_exact=verdict != "fail",
+            int8_equal_fraction=1.0,
+        ),
+    ]
+    least = min(row.cosine for row in rows)
+    return ParityReport.model_validate(
+        {"verdict": verdict, "cosine_min": least, "layers": [row.model_dump() for row in rows]}
+    )
+
+
+def om(status: str = "not-converted") -> OmRecord:
+    return OmRecord.model_validate(
+        {
+            "status": status,
+            "findings": [
+                Finding(level="warning", what="CANN's environment is not set", fix="source it")
+            ],
+            "conversions": [
+                Conversion.model_validate(
+                    {
+                        "bucket": "batch1",
+                        "status": status,
+                        "reason": "" if status == "converted" else "atc not found",
+                        "command": ("atc", "--framework=5", "--soc_version=Ascend310P3"),
+                        "om": "batch1.om" if status == "converted" else None,
+                    }
+                )
+            ],
+        }
+    )
+
+
+def comparison(verdict: str = "pass", reasons: tuple[str, ...] = ()) -> Comparison:
+    def close(mean: float, least: float) -> Fidelity:
+        return Fidelity(
+            cosine_mean=mean,
+            cosine_min=least,
+            cosine_low=mean - 0.001,
+            cosine_high=mean,
+            max_abs_error=0.125,
+            worst_samples=("evaluation[2]", "evaluation[0]"),
+        )
+
+    def score(value: float) -> TaskScore:
+        return TaskScore(value=value, low=value - 0.05, high=value + 0.05)
+
+    return Comparison.model_validate(
+        {
+            "bucket": "batch1",
+            "samples": 3,
+            "fidelity": {
+                "fp16": close(0.9999991, 0.9999982),
+                "fp16_plain": close(0.5, 0.25),
+                "int8": close(0.9946, 0.9801),
+                "qdq": close(0.9947, 0.9802),
+            },
+            "fidelity_gap": 0.0001,
+            "flip_noise": 0.0003,
+            "task": {"fp32": score(0.508), "fp16": score(0.5079), "int8": score(0.501)},
+            "task_metric": "spearman",
+            "layers": [
+                LayerError(layer="block.query", group="block.qk", sqnr_db=35.0, own_sqnr_db=35.0),
+                LayerError(layer="block.key", group="block.qk", sqnr_db=12.0, own_sqnr_db=12.5),
+                LayerError(layer="head", group="head", sqnr_db=20.0, own_sqnr_db=22.0),
+            ],
+            "verdict": verdict,
+            "reasons": reasons,
+        }
+    )
+
+
+def summary(verdict: str = "pass") -> Summary:
+    return Summary.model_validate(
+        {
+            "verdict": verdict,
+            "reasons": [],
+            "fidelity": {
+                "fp16": SummaryFidelity(cosine_mean=0.9999991, cosine_min=0.9999982),
+                "int8": SummaryFidelity(cosine_mean=0.9946, cosine_min=0.9801),
+            },
+            "int8_mac_fraction": 0.4444,
+            "fp16_groups": ["head"],
+            "fp32_islands": ["square_node"],
+            "task": {},
+            "deploy": SummaryDeploy(op_types={"MatMul": 3}, parity_cosine=1.0, fidelity_gap=0.0001),
+            "om": SummaryOm(status="not-converted"),
+        }
+    )
+
+
+def write_stage(
+    run: RunDirectory, folder: str, reads: tuple[str, ...], records: dict[str, Record]
+) -> None:
+    """Write a stage's records with a manifest that names the stages it was made from."""
+    manifests = {name: run.manifest(name) for name in reads}
+    inputs = {name: manifest.digest for name, manifest in manifests.items() if manifest}
+    with run.writing(folder, __version__, inputs) as directory:
+        for name, record in records.items():
+            record.write(directory / name)
+
+
+def write_run(
+    root: Path,
+    *,
+    ranges_record: RangesRecord | None = None,
+    parity_report: ParityReport | None = None,
+    comparison_record: Comparison | None = None,
+    om_record: OmRecord | None = None,
+) -> RunDirectory:
+    """A run directory in which every stage has run."""
+    run = RunDirectory(root)
+    write_stage(run, "00_model", (), {"model.json": model()})
+    sets = {f"{n}/set.json": sample_set(n) for n in ("calibration", "heldout", "evaluation")}
+    write_stage(run, "10_set", (), dict(sets))
+    write_stage(
+        run,
+        "20_ranges",
+        ("00_model", "10_set"),
+        {
+            "ranges.json": ranges_record or ranges(),
+            "clipping.json": clipping(),
+            "fp16.json": fp16(),
+        },
+    )
+    write_stage(
+        run,
+        "40_onnx",
+        ("00_model", "20_ranges"),
+        {
+            "plan.json": plan(),
+            "export.json": export(),
+            "parity.json": parity_report or parity(),
+        },
+    )
+    write_stage(
+        run,
+        "45_compare",
+        ("00_model", "10_set", "40_onnx"),
+        {"comparison.json": comparison_record or comparison()},
+    )
+    write_stage(run, "50_om", ("40_onnx",), {"om.json": om_record or om()})
+    summary().write(root / "summary.json")
+    run.record_time("00_model", 1.25)
+    return run

@@ -1,0 +1,1 @@
+"""Tests of the chip and compiler facts, and of the linter."""
