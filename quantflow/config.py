@@ -18,8 +18,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from quantflow.errors import Problem, QuantflowError, did_you_mean
 
 Estimator = Literal["auto", "minmax", "percentile", "kl", "mse"]
+Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
 Granularity = Literal["per-channel", "per-tensor"]
-Policy = Literal["none"]
+Policy = Literal["auto", "attention", "none"]
+Metric = Literal["cosine", "relative_error", "kl"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 Size = Annotated[int, Field(ge=1)]
@@ -201,10 +203,43 @@ class QuantizationConfig(Section):
     weight_granularity: Granularity = "per-channel"
 
 
-class PlanConfig(Section):
-    """Which layers stay in fp16: with policy `none`, no layer that can be INT8 does."""
+class PinConfig(Section):
+    """Groups whose precision is not searched but given.
 
-    policy: Policy = "none"
+    Attributes:
+        pattern: shell-style pattern of group or layer names, such as ``*.layer.0.*``.
+        role: all groups of a role.
+        precision: what they run in.
+    """
+
+    pattern: str | None = None
+    role: Role | None = None
+    precision: Literal["int8", "fp16"] = "fp16"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> PinConfig:
+        if (self.pattern is None) == (self.role is None):
+            raise ValueError("give exactly one of 'pattern' and 'role'")
+        return self
+
+
+class PlanConfig(Section):
+    """Which layers stay in fp16.
+
+    Attributes:
+        policy: `auto` finds the cheapest set that meets the budget; `attention` keeps QKV groups
+            and output projections in fp16; `none` makes everything INT8 that can be.
+        pins: groups whose precision is given; the last one that matches a group counts.
+        metric: what groups are ranked by. `cosine` of the outputs, higher is better;
+            `relative_error`, ``||y - y'|| / ||y||``, lower is better; `kl`, the divergence of the
+            softmax of the last axis, for logits, lower is better.
+        samples: calibration samples that the search runs on.
+    """
+
+    policy: Policy = "auto"
+    pins: tuple[PinConfig, ...] = ()
+    metric: Metric = "cosine"
+    samples: int = Field(default=64, ge=2)
 
 
 class BudgetConfig(Section):

@@ -89,7 +89,7 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "and quantflow knows no rewrite for it.",
     ),
     "QF208": ErrorCode(
-        "model is already quantized or in half precision",
+        "model is already quantized, or not in float32",
         "The canonical model is float32: give the float32 model that this one was made from.",
     ),
     "QF209": ErrorCode(
@@ -147,6 +147,12 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "score matrix refused",
         "`task.scores` is a square matrix of finite numbers, one row and column a record of the "
         "task's source; the part above the diagonal is used.",
+    ),
+    "QF320": ErrorCode(
+        "sample does not fit the bucket",
+        "A bucket is a static shape. Shorter samples are padded where the model has a mask; longer "
+        "ones, and any other shape without a mask, cannot run. The first bucket of "
+        "`target.buckets` is the one that is evaluated.",
     ),
     # 4xx artifacts
     "QF401": ErrorCode(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from quantflow.artifacts.record import Record
-
-Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
+from quantflow.config import Role
 
 
 class TensorInfo(Record):

@@ -81,7 +81,8 @@ Examples:
         "50_om",
         """Convert to .om with atc, or write the hand-over folder.
 
-The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no atc, 4 when a conversion failed.
+The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no
+atc, 4 when a conversion failed.
 
 \b
 Examples:

@@ -21,8 +21,8 @@ def doctor(
 ) -> None:
     """Check the machine, the configuration and the data.
 
-    Changes nothing. A missing atc is a warning: everything but the conversion works without it. Exits 3 when the
-    environment is broken, 2 when the configuration is.
+    Changes nothing. A missing atc is a warning: everything but the conversion works without it.
+    Exits 3 when the environment is broken, 2 when the configuration is.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ from typing import Literal
 from quantflow import __version__
 from quantflow.stages.stage import Context, Stage
 
-State = Literal["would run", "may run", "current"]
+State = Literal["would run", "may run", "needed first", "current"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Forecast:
 
     Attributes:
         stage: its folder.
-        state: `may run` when that depends on what an earlier stage comes to.
+        state: `may run` when that depends on what an earlier stage comes to; `needed first` when
+            it is not among those to run, but they would be refused without it.
         why: in a few words; empty when it is current.
     """
 
@@ -39,6 +40,8 @@ def forecast(context: Context, stages: Sequence[Stage], *, chosen: Sequence[str]
     for stage in stages:
         forced = context.force and stage.folder in chosen
         state, why = _state(context, stage, found, forced=forced)
+        if stage.folder not in chosen and state != "current":
+            state, why = "needed first", f"{why}: {stage.command}"
         found[stage.folder] = Forecast(stage.folder, state, why)
     wanted = _with_sources(stages, chosen)
     return [entry for entry in found.values() if entry.stage in wanted]

@@ -39,9 +39,11 @@ def filter_sheet(sheet: Sheet, names: frozenset[str]) -> Sheet:
 
 
 def filter_json(value: Any, names: frozenset[str]) -> Any:
-    """A record's JSON value with only those list entries that are about one of `names`."""
+    """A record's JSON value with only the entries about one of `names`."""
     if isinstance(value, dict):
         tree = cast(dict[str, Any], value)
+        if not names.isdisjoint(tree):  # a table by name, such as the plan's groups
+            return {key: child for key, child in tree.items() if key in names}
         return {key: filter_json(child, names) for key, child in tree.items()}
     if isinstance(value, list):
         return [entry for entry in cast(list[Any], value) if _is_about(entry, names)]

@@ -72,15 +72,13 @@ def _bars() -> Generator[Progress]:
         console=Console(stderr=True),
         transient=True,
     ) as bars:
-        # Labels without a total, such as lines of atc's output, share one task.
-        tasks: dict[str, rich_progress.TaskID] = {}
+        current, task = "", bars.add_task("", visible=False)
 
         def progress(label: str, done: int, total: int) -> None:
-            key = label if total else ""
-            if key not in tasks:
-                tasks[key] = bars.add_task(label, total=total or None)
-            bars.update(tasks[key], completed=done, total=total or None, description=label)
-            if total and done >= total:
-                bars.remove_task(tasks.pop(key))
+            nonlocal current, task
+            if label != current:  # work is done one piece after the other
+                bars.remove_task(task)
+                current, task = label, bars.add_task(label, total=total or None)
+            bars.update(task, completed=done, total=total or None)
 
         yield progress

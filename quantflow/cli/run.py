@@ -76,7 +76,7 @@ def run_all(options: Options, *, keep_going: bool) -> int:
     """
     from quantflow.cli.session import session
     from quantflow.cli.summary_file import refresh_summary
-    from quantflow.report.html import write_report
+    from quantflow.report.html import report_is_fresh, write_report
     from quantflow.stages.pipeline import STAGES
 
     start = time.perf_counter()
@@ -87,7 +87,9 @@ def run_all(options: Options, *, keep_going: bool) -> int:
         with context.run.locked():
             outcomes = _run_stages(context, options, keep_going=keep_going)
             artifacts = refresh_summary(context.run)
-            write_report(context.run, context.run.root / "report.html")
+            page = context.run.root / "report.html"
+            if not report_is_fresh(context.run, page):
+                write_report(context.run, page)
     seconds = time.perf_counter() - start
     return _show(context, artifacts, outcomes, seconds, as_json=options.json)
 
@@ -103,7 +105,8 @@ def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list
             explain_why(context, stage.folder)
         outcome = run_stage(context, stage)
         outcomes.append(outcome)
-        verdict = overall(gates_of(read_artifacts(context.run), stage.folder))
+        result = read_artifacts(context.run, only=(stage.folder,))
+        verdict = overall(gates_of(result, stage.folder))
         if not options.quiet:
             took = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
             failed = ", gate failed" if verdict == "fail" else ""

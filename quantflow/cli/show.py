@@ -94,7 +94,7 @@ def _show_view(
         )
     names = related_names(found.model, layer) if layer and found.model else None
     if as_json:
-        trees = {_json_name(x): x.model_dump(mode="json") for x in records}
+        trees = {name: x.model_dump(mode="json") for name, x in records.items()}
         print_json(trees if names is None else filter_json(trees, names))
         return
     sheets = view.sheets(found)
@@ -104,8 +104,6 @@ def _show_view(
             tensors = tensors_of(found.model, names)
             sheets += [candidates_sheet(found.clipping, tensor) for tensor in tensors]
     print_sheets(sheet.first(rows) for sheet in sheets)
-
-
-def _json_name(record: object) -> str:
-    """`model` for a ModelRecord, `calibration` for the set of that name."""
-    return getattr(record, "name", type(record).__name__.removesuffix("Record").lower())
+    for sheet in sheets:
+        if not sheet.rows:
+            print(f"{sheet.title}: none. {sheet.note}".rstrip())

@@ -20,6 +20,13 @@ from quantflow.cli.options import (
     Verbose,
 )
 from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.errors import ExitCode
+
+_WORDS = {
+    ExitCode.GATE_FAILED: "FAILED",
+    ExitCode.ENVIRONMENT: "NOT CONVERTED",
+    ExitCode.ATC_FAILED: "CONVERSION FAILED",
+}
 
 if TYPE_CHECKING:
     from quantflow.stages.pipeline import StageOutcome
@@ -106,6 +113,7 @@ def _show(context: Context, outcome: StageOutcome, *, as_json: bool) -> int:
     from quantflow.cli.stage_view import stage_records, stage_sheets
     from quantflow.report.artifacts import read_artifacts
     from quantflow.report.gates import exit_code, gates_of, overall
+    from quantflow.report.next_steps import next_steps
 
     folder = outcome.stage.folder
     artifacts = read_artifacts(context.run)
@@ -121,20 +129,16 @@ def _show(context: Context, outcome: StageOutcome, *, as_json: bool) -> int:
     for reason in reasons:
         print(f"{verdict}: {reason}")
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
-    print(f"{_word(int(code), folder)} | {done} | next: {_next_command(folder, int(code))}")
+    if code == ExitCode.OK:
+        print(f"DONE {folder} | {done} | next: {_next_command(folder)}")
+    else:
+        print(f"{_WORDS[code]} {folder} | {done} | next: {next_steps(artifacts)[0]}")
     return int(code)
 
 
-def _word(code: int, folder: str) -> str:
-    words = {0: "DONE", 1: "FAILED", 3: "NOT CONVERTED", 4: "CONVERSION FAILED"}
-    return f"{words[code]} {folder}"
-
-
-def _next_command(folder: str, code: int) -> str:
+def _next_command(folder: str) -> str:
     from quantflow.stages.pipeline import STAGES
 
-    if code == 1:
-        return "quantflow report"
     folders = [stage.folder for stage in STAGES]
     following = STAGES[folders.index(folder) + 1 :]
     return following[0].command if following else "quantflow report"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,17 +20,20 @@ class View:
 
     Attributes:
         command: what makes its artifacts.
-        records: the records behind it; empty when they are not there.
+        parts: attributes of `Artifacts` that hold the records behind it.
         sheets: its tables.
     """
 
     command: str
-    records: Callable[[Artifacts], Sequence[Record]]
+    parts: tuple[str, ...]
     sheets: Callable[[Artifacts], list[Sheet]]
 
-
-def _present(*records: Record | None) -> list[Record]:
-    return [record for record in records if record is not None]
+    def records(self, found: Artifacts) -> dict[str, Record]:
+        """The records by name; empty when none is there."""
+        if self.parts == ("sets",):
+            return {record.name: record for record in found.sets}
+        records = {name: getattr(found, name) for name in self.parts}
+        return {name: record for name, record in records.items() if record is not None}
 
 
 def _layers(found: Artifacts) -> list[Sheet]:
@@ -82,15 +85,15 @@ def _summary(found: Artifacts) -> list[Sheet]:
 
 
 VIEWS: dict[str, View] = {
-    "layers": View("quantflow prepare", lambda x: _present(x.model, x.comparison), _layers),
-    "groups": View("quantflow prepare", lambda x: _present(x.model), _groups),
-    "set": View("quantflow build-set", lambda x: x.sets, _sets),
-    "ranges": View("quantflow calibrate", lambda x: _present(x.ranges), _ranges),
-    "clipping": View("quantflow calibrate", lambda x: _present(x.clipping), _clipping),
-    "fp16": View("quantflow calibrate", lambda x: _present(x.fp16), _fp16),
-    "plan": View("quantflow export-onnx", lambda x: _present(x.plan, x.export), _plan),
-    "parity": View("quantflow export-onnx", lambda x: _present(x.parity), _parity),
-    "summary": View("quantflow compare", lambda x: _present(x.summary), _summary),
+    "layers": View("quantflow prepare", ("model", "comparison"), _layers),
+    "groups": View("quantflow prepare", ("model",), _groups),
+    "set": View("quantflow build-set", ("sets",), _sets),
+    "ranges": View("quantflow calibrate", ("ranges",), _ranges),
+    "clipping": View("quantflow calibrate", ("clipping",), _clipping),
+    "fp16": View("quantflow calibrate", ("fp16",), _fp16),
+    "plan": View("quantflow export-onnx", ("plan", "export"), _plan),
+    "parity": View("quantflow export-onnx", ("parity",), _parity),
+    "summary": View("quantflow compare", ("summary",), _summary),
 }
 
 

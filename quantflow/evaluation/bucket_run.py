@@ -40,7 +40,7 @@ def run_samples(
         Position of the sample, and for every runner its outputs without batch axis and padding.
 
     Raises:
-        QuantflowError: QF308 when a sample does not fit the bucket.
+        QuantflowError: QF320 when a sample does not fit the bucket.
     """
     valid = dict[int, _Extent]()
 
@@ -74,7 +74,7 @@ def fit_sample(sample: Feeds, record: ModelRecord, dims: Mapping[str, int]) -> F
         missing = [size - have for size, have in zip(wanted, array.shape, strict=True)]
         if any(m < 0 for m in missing) or (any(missing) and record.mask is None):
             fail(
-                "QF308",
+                "QF320",
                 f"a sample's {info.name} has shape {array.shape}, the bucket takes {tuple(wanted)}",
                 where="target.buckets",
                 fix="choose a larger bucket, or give all samples the bucket's shape",

@@ -41,7 +41,7 @@ def bucket_model(model: ir.Model, dims: Mapping[str, int]) -> ir.Model:
         elif value.producer() is not None:
             value.shape = None
     fold(copy)
-    ShapeInferencePass(data_prop=True)(copy)
+    infer_shapes(copy)
     return copy
 
 
@@ -59,6 +59,12 @@ def fold(model: ir.Model) -> None:
         LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         RemoveUnusedNodesPass()(model)
         TopologicalSortPass()(model)
+
+
+def infer_shapes(model: ir.Model) -> None:
+    """Infer types and shapes in place; where that fails, they stay as they are."""
+    with _quiet("onnx_ir"):
+        ShapeInferencePass(data_prop=True)(model)
 
 
 def bucket_name(dims: Mapping[str, int]) -> str:

@@ -16,10 +16,8 @@ from onnx_ir.passes.common import (
     IdentityEliminationPass,
     InlinePass,
     NameFixPass,
-    OutputFixPass,
     RemoveInitializersFromInputsPass,
     RemoveUnusedOpsetsPass,
-    ShapeInferencePass,
 )
 from onnxscript.rewriter import rewrite
 from onnxscript.rewriter.rules.common import (
@@ -29,9 +27,9 @@ from onnxscript.rewriter.rules.common import (
 )
 
 from quantflow.errors import Problem, QuantflowError, fail
-from quantflow.graph.bucket import fold
+from quantflow.graph.bucket import fold, infer_shapes
 from quantflow.graph.edit import opset
-from quantflow.graph.names import make_node_names_unique, name_weights
+from quantflow.graph.names import LAYER_OPS, make_node_names_unique, name_weights, rename_outputs
 from quantflow.graph.passes.clamp_attention_mask import clamp_attention_mask
 from quantflow.graph.passes.decompose_gelu import decompose_gelu
 from quantflow.graph.passes.decompose_layer_norm import decompose_layer_norm
@@ -49,6 +47,7 @@ _QUANTIZED = {
 }  # fmt: skip
 _NOOP = "noop_with_empty_axes"
 _HALF = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+_DOUBLE = ir.DataType.DOUBLE
 
 
 def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
@@ -65,6 +64,7 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
         QuantflowError: QF207 for operators that cannot be compiled, QF208 for a model that is
             quantized or in half precision, QF209 when the opset cannot be converted.
     """
+    outputs = [str(value.name) for value in model.graph.outputs]
     InlinePass()(model)
     RemoveInitializersFromInputsPass()(model)
     _refuse(model)
@@ -72,6 +72,7 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     make_node_names_unique(model)
     notes = _if_notes(model)
     fold(model)
+    _refuse_precision(model)
     notes += _legalize(model, cann)
     rewrite(
         model,
@@ -83,22 +84,22 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     )
     normalize_gemm(model)
     notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
-    _tidy(model)
-    _check_ops(model, cann)
+    _tidy(model, outputs)
+    _check_ops(model, cann, opset(model))
     return notes
 
 
-def _tidy(model: ir.Model) -> None:
+def _tidy(model: ir.Model, outputs: list[str]) -> None:
     IdentityEliminationPass()(model)
     CommonSubexpressionEliminationPass()(model)
     fold(model)
-    OutputFixPass()(model)
+    rename_outputs(model, outputs)
     NameFixPass()(model)
     make_node_names_unique(model)
     name_weights(model)
     RemoveUnusedOpsetsPass()(model)
     ClearMetadataAndDocStringPass()(model)
-    ShapeInferencePass(data_prop=True)(model)
+    infer_shapes(model)
     model.producer_name, model.producer_version = "quantflow", None
     model.graph.name = "main"
 
@@ -126,19 +127,28 @@ def _refuse(model: ir.Model) -> None:
                 )
             )
             break
-    tensors = [*model.graph.inputs, *model.graph.initializers.values()]
-    half = next((value for value in tensors if value.dtype in _HALF), None)
-    if half is not None:
-        problems.append(
-            Problem(
-                "QF208",
-                "the model is in half precision",
-                where=str(half.name),
-                fix="export it in float32: fp16 is derived from it",
-            )
-        )
     if problems:
         raise QuantflowError(problems)
+    _refuse_precision(model)
+
+
+def _refuse_precision(model: ir.Model) -> None:
+    weights = [
+        value for node in model.graph if node.op_type in LAYER_OPS for value in node.inputs if value
+    ]
+    wide = [value for value in (*model.graph.inputs, *weights) if value.dtype == _DOUBLE]
+    half = [
+        value
+        for value in (*model.graph.inputs, *model.graph.initializers.values())
+        if value.dtype in _HALF
+    ]
+    if half or wide:
+        fail(
+            "QF208",
+            f"the model is in {'half' if half else 'double'} precision",
+            where=str((half or wide)[0].name),
+            fix="export it in float32: fp16 is derived from it",
+        )
 
 
 def _drop_other_domains(model: ir.Model) -> None:
@@ -186,6 +196,8 @@ def _legalize(model: ir.Model, cann: Cann) -> list[str]:
         if not supported(op_type, min(opset(model), ceiling), cann):
             notes += _note(what, decompose(model))
     if opset(model) > ceiling:
+        # Lowering keeps op types, and stops without a clear word at those that are too new.
+        _check_ops(model, cann, ceiling)
         notes.append(f"opset {opset(model)} lowered to {ceiling}")
         _convert(model, ceiling)
     return notes
@@ -197,7 +209,7 @@ def _convert(model: ir.Model, version: int) -> None:
         # The converter carries this attribute, at its default, to opsets that do not know it.
         if node.op_type.startswith("Reduce") and not node.attributes.get_int(_NOOP, 0):
             node.attributes.pop(_NOOP, None)
-    ShapeInferencePass()(model)
+    infer_shapes(model)
     try:
         proto = onnx.version_converter.convert_version(ir.to_proto(model), version)
     except Exception as error:
@@ -212,8 +224,7 @@ def _convert(model: ir.Model, version: int) -> None:
     model.opset_imports.update(converted.opset_imports)
 
 
-def _check_ops(model: ir.Model, cann: Cann) -> None:
-    version = opset(model)
+def _check_ops(model: ir.Model, cann: Cann, version: int) -> None:
     missing = dict[str, str]()
     for node in model.graph.all_nodes():
         if not supported(node.op_type, version, cann):

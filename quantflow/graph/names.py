@@ -9,7 +9,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from quantflow.graph.edit import all_values, constant
+from quantflow.graph.edit import all_values, constant, fresh_name
 
 SCOPES_KEY = "pkg.torch.onnx.name_scopes"
 """Metadata in which torch's exporter keeps the module path of every node."""
@@ -45,11 +45,12 @@ def _module_path(node: ir.Node) -> str:
 
 
 def make_node_names_unique(model: ir.Model) -> None:
-    """Give every node a unique name that is not empty; names that are fine are kept."""
-    taken = {node.name for node in model.graph if node.name}
+    """Give every node, those of If bodies included, a unique name; names that are fine are kept."""
+    nodes = list(model.graph.all_nodes())
+    taken = {node.name for node in nodes if node.name}
     seen = set[str]()
     numbers = Counter[str]()
-    for node in model.graph:
+    for node in nodes:
         if not node.name or node.name in seen:
             base = node.name or node.op_type
             name = base
@@ -62,21 +63,41 @@ def make_node_names_unique(model: ir.Model) -> None:
 
 
 def rename_outputs(model: ir.Model, names: Iterable[str]) -> None:
-    """Name the graph outputs; an interior value that has such a name already gives way (C23)."""
+    """Name the graph outputs; an interior value that has such a name already gives way (C23).
+
+    Every output becomes the result of a node of its own, so that naming it renames nothing else. An
+    input keeps its name, and the output that should have it is called ``<name>_output``.
+    """
+    _separate_outputs(model)
     wanted = list(names)
     outputs = list(model.graph.outputs)
-    taken = {value.name for value in all_values(model.graph)}
-    for value in all_values(model.graph):
-        if value.name in wanted and value not in outputs:
-            number = 0
-            while (fresh := f"{value.name}_interior{number or ''}") in taken:
-                number += 1
-            taken.add(fresh)
-            value.name = fresh
+    inputs = {value.name for value in model.graph.inputs}
+    taken = {value.name for value in all_values(model.graph)} | set(wanted)
+    for value in list(all_values(model.graph)):
+        if value.name in wanted and value not in outputs and value.name not in inputs:
+            value.name = fresh_name(f"{value.name}_interior", taken)
+            taken.add(value.name)
     for value in outputs:
         value.name = None
+    given = set(inputs)
     for value, name in zip(outputs, wanted, strict=True):
-        value.name = name
+        value.name = name if name not in given else fresh_name(f"{name}_output", taken)
+        given.add(value.name)
+        taken.add(value.name)
+
+
+def _separate_outputs(model: ir.Model) -> None:
+    """Put an Identity in front of every output that is an input, a constant or another output."""
+    graph, seen = model.graph, set[ir.Value]()
+    for index, value in enumerate(graph.outputs):
+        if value.producer() is not None and value not in seen:
+            seen.add(value)
+            continue
+        node = ir.node("Identity", [value], name=f"{value.name}/Identity")
+        copy = node.outputs[0]
+        copy.type, copy.shape = value.type, value.shape.copy() if value.shape else None
+        graph.append(node)
+        graph.outputs[index] = copy
 
 
 def name_weights(model: ir.Model) -> None:

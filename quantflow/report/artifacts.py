@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -46,15 +47,19 @@ class Artifacts:
     outdated: tuple[str, ...] = ()
 
 
-def read_artifacts(run: RunDirectory) -> Artifacts:
+def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifacts:
     """Read what is there and belongs together.
+
+    Args:
+        run: where.
+        only: folders to read.
 
     Raises:
         QuantflowError: QF402 when a file does not hold its record.
     """
     manifests = {folder: run.manifest(folder) for folder in FOLDERS}
     outdated = _outdated(manifests)
-    usable = {folder for folder in FOLDERS if manifests[folder] and folder not in outdated}
+    usable = {folder for folder in only if manifests[folder] and folder not in outdated}
 
     def read(kind: type[R], folder: str, name: str) -> R | None:
         path = run.folder(folder) / name

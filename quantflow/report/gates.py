@@ -56,7 +56,7 @@ def finite_gate(ranges: RangesRecord) -> Gate:
         f"in {', '.join(entry.samples)}"
         for entry in ranges.nonfinite
     )
-    fix = "mend or remove these samples, or the layer that divides or overflows on them"
+    fix = "mend or remove the samples with NaN or Inf, or the layer that makes them"
     return Gate("20_ranges", "finite values", "fail" if reasons else "pass", reasons, fix)
 
 
@@ -76,7 +76,7 @@ def parity_gate(parity: ParityReport) -> Gate:
 
 def accuracy_gate(comparison: Comparison) -> Gate:
     """The int8 model reaches the budget."""
-    fix = "see `quantflow show layers` for where the error arises"
+    fix = "look where the error arises: `quantflow show layers`"
     return Gate("45_compare", "accuracy", comparison.verdict, comparison.reasons, fix)
 
 

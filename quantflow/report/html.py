@@ -8,9 +8,9 @@ from pathlib import Path
 
 from quantflow import __version__
 from quantflow.artifacts.atomic import write_atomically
-from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.run_directory import MANIFEST, RunDirectory
 from quantflow.report import comparison_sheets, export_sheets, model_sheets, range_sheets
-from quantflow.report.artifacts import Artifacts, read_artifacts
+from quantflow.report.artifacts import FOLDERS, Artifacts, read_artifacts
 from quantflow.report.gates import all_gates, overall
 from quantflow.report.next_steps import next_steps
 from quantflow.report.sheet import Sheet, cosine_text
@@ -50,6 +50,13 @@ def write_report(run: RunDirectory, path: Path) -> None:
         QuantflowError: QF402 when an artifact does not hold its record.
     """
     write_atomically(path, render(read_artifacts(run)).encode())
+
+
+def report_is_fresh(run: RunDirectory, path: Path) -> bool:
+    """Whether the page was written after every stage that is there."""
+    manifests = [run.folder(folder) / MANIFEST for folder in FOLDERS]
+    times = [manifest.stat().st_mtime_ns for manifest in manifests if manifest.exists()]
+    return path.exists() and path.stat().st_mtime_ns > max(times, default=0)
 
 
 def render(artifacts: Artifacts) -> str:

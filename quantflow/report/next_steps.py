@@ -9,7 +9,7 @@ from quantflow.report.gates import all_gates
 
 def next_steps(artifacts: Artifacts) -> list[str]:
     """Sentences; the first is the next step. Never empty."""
-    steps = [f"{gate.name}: {gate.fix}" for gate in all_gates(artifacts) if gate.verdict == "fail"]
+    steps = [gate.fix for gate in all_gates(artifacts) if gate.verdict == "fail"]
     missing = _missing_command(artifacts)
     if missing and not steps:
         steps.append(f"run `{missing}`")

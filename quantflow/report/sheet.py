@@ -52,7 +52,8 @@ class Sheet:
 def cosine_text(value: float) -> str:
     """A cosine with as many digits as tell it from 1."""
     distance = 1.0 - value
-    digits = 6 if not 0 < distance < 5e-6 else min(12, 1 + math.floor(-math.log10(distance)))
+    tells = 1e-10 < distance < 5e-6  # what is closer is rounding of float64
+    digits = 1 + math.floor(-math.log10(distance)) if tells else 6
     return f"{value:.{digits}f}"
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
+from quantflow.evaluation.bucket_run import fit_sample
 from quantflow.stages.stage import Context, Stage, section_digest
 
 
@@ -20,6 +22,7 @@ def inputs(context: Context) -> dict[str, str]:
         "run.seed": str(config.run.seed),
         "set.preprocess": preprocess_digest(config.set.preprocess, base),
         "model inputs": _model_inputs(context),
+        "target.buckets": value_digest(config.target.buckets[0]),
     }
     sources = {
         "set.candidates": config.set.candidates,
@@ -45,6 +48,10 @@ def work(context: Context, folder: Path) -> None:
     """Write one folder a set: `calibration`, `heldout`, `evaluation` and `task`."""
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     build_sets(context.config, context.loaded.base, record.inputs, folder, context.progress)
+    for directory in sorted(path.parent for path in folder.glob("*/set.json")):
+        for sample in SampleSet(directory):
+            # Better here than after the ranges were measured on samples that cannot be exported.
+            fit_sample(sample, record, context.config.target.buckets[0])
 
 
 STAGE = Stage(

@@ -39,3 +39,10 @@ def test_mean_square_is_within_one_percent(name: str) -> None:
     values = adversarial()[name]
     expected = np.square(values.astype(np.float64)).mean()
     assert mean_square(density(observe(values))) == pytest.approx(expected, rel=0.01)
+
+
+def test_equal_values_are_below_a_point_only_when_they_are_less() -> None:
+    d = density(observe(np.full(5, 0.3, np.float32)))
+    value = float(np.float32(0.3))
+    points = np.array([np.nextafter(value, 0), value, np.nextafter(value, 1)])
+    assert list(mass_below(d, points)) == [0, 0, 5]

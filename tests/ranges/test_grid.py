@@ -131,3 +131,9 @@ def test_ascending_counts_lie_between_their_edges(values: NDArray[np.float32]) -
 def test_bins_of_normal_values_are_less_than_one_percent_wide() -> None:
     grid = edges()[0x7F80 + 0x80 :]
     assert (np.diff(grid) / grid[:-1]).max() <= 1 / 128
+
+
+def test_the_sign_of_zero_does_not_reach_the_extremes() -> None:
+    for values in ([-0.0], [0.0], [-0.0, 0.0], [0.0, -0.0]):
+        hist = observe(np.float32(values))
+        assert str((hist.low, hist.high)) == "(0.0, 0.0)"

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from quantflow.ranges.grid import Histogram, observe
-from quantflow.ranges.kl import kl
+from quantflow.ranges.kl import LinearHistogram, divergences, kl
 
 from .shapes import adversarial
 
@@ -135,3 +135,22 @@ def test_ties_go_to_the_wider_range(name: str) -> None:
     values = adversarial()[name]
     found = kl(observe(values), symmetric=False)
     assert found == (min(float(values.min()), 0), max(float(values.max()), 0))
+
+
+@pytest.mark.parametrize("levels", [128, 255, 256])
+@pytest.mark.parametrize("name", _data())
+def test_the_divergence_of_each_candidate_is_that_of_the_definition(name: str, levels: int) -> None:
+    values = _data()[name].astype(np.float32)
+    low, high = float(values.min()), float(values.max())
+    mass, width = _linear(values, low, high), (high - low) / BINS
+    below = np.concatenate([[0.0], np.cumsum(mass)]) / mass.sum()
+    linear = LinearHistogram(low + width * np.arange(BINS + 1), below)
+    rng = np.random.default_rng(1)
+    zero = int(-low / width)
+    starts, ends = rng.integers(0, zero, 60), rng.integers(zero + 1, BINS + 1, 60)
+    found = divergences(linear, linear.edges[starts], linear.edges[ends], levels)
+    expected = [
+        _divergence(mass, low, width, i0, i1, levels) for i0, i1 in zip(starts, ends, strict=True)
+    ]
+    assert np.isfinite(found).sum() > 20
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)

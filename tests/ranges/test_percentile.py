@@ -64,3 +64,9 @@ def test_counts_beyond_32_bits_are_told_apart() -> None:
     heavy = Histogram(counts, 1.0, 2.0)
     assert percentile(heavy, percentile=99.8, symmetric=False).high == pytest.approx(1, rel=0.01)
     assert percentile(heavy, percentile=99.95, symmetric=False).high == 2
+
+
+def test_values_of_one_bin_are_taken_as_evenly_spread() -> None:
+    values = np.float32([1.0, 1.001, 1.002, 1.003, 1.004])
+    found = percentile(observe(values), percentile=75, symmetric=False)
+    assert found == pytest.approx((1.001, 1.003), abs=3e-4)

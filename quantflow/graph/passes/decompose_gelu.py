@@ -15,7 +15,7 @@ def decompose_gelu(model: ir.Model) -> int:
 
     The tanh form is ``x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`` (ONNX Gelu-20).
     """
-    nodes = [node for node in model.graph if node.op_type == "Gelu"]
+    nodes = [node for node in model.graph.all_nodes() if node.op_type == "Gelu"]
     for node in nodes:
         tape = ir.tape.Tape()
         x = node.inputs[0]

@@ -5,25 +5,28 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from quantflow.graph.edit import replace_node
+from quantflow.graph.edit import opset, replace_node
 
 
 def decompose_layer_norm(model: ir.Model) -> int:
     """Rewrite ``LayerNormalization`` as ``(x - mean) / sqrt(mean((x - mean)^2) + eps) * w + b``.
 
-    Only nodes that use the first output are rewritten; axes become inputs, as at opset 18.
+    Nodes that use further outputs, or whose axes cannot be told, are left alone. The axes are an
+    input of ReduceMean from opset 18 on, an attribute before.
     """
-    nodes = [
-        node
-        for node in model.graph
-        if node.op_type == "LayerNormalization" and not any(o.uses() for o in node.outputs[1:])
-    ]
+    nodes = [node for node in model.graph.all_nodes() if node.op_type == "LayerNormalization"]
+    nodes = [node for node in nodes if _can_decompose(node)]
     for node in nodes:
-        _decompose(node)
+        _decompose(node, axes_as_input=opset(model) >= 18)
     return len(nodes)
 
 
-def _decompose(node: ir.Node) -> None:
+def _can_decompose(node: ir.Node) -> bool:
+    known = node.attributes.get_int("axis", -1) < 0 or getattr(node.inputs[0], "shape", None)
+    return bool(known) and not any(output.uses() for output in node.outputs[1:])
+
+
+def _decompose(node: ir.Node, *, axes_as_input: bool) -> None:
     x, weight, bias = node.inputs[0], node.inputs[1], (*node.inputs, None)[2]
     axis = node.attributes.get_int("axis", -1)
     epsilon = node.attributes.get_float("epsilon", 1e-5)
@@ -31,12 +34,16 @@ def _decompose(node: ir.Node) -> None:
     rank = len(x.shape) if x.shape is not None else 0
     axes = np.arange(axis, 0) if axis < 0 else np.arange(axis, rank)
     tape = ir.tape.Tape()
-    along = tape.initializer(ir.tensor(axes.astype(np.int64)), name=f"{node.name}/axes")
+    reduced: list[ir.Value] = []
+    attributes = {"keepdims": 1, "axes": axes.tolist()}
+    if axes_as_input:
+        reduced = [tape.initializer(ir.tensor(axes.astype(np.int64)), name=f"{node.name}/axes")]
+        del attributes["axes"]
     small = tape.initializer(ir.tensor(np.float32(epsilon)), name=f"{node.name}/epsilon")
-    mean = tape.op("ReduceMean", [x, along], {"keepdims": 1})
+    mean = tape.op("ReduceMean", [x, *reduced], attributes)
     centred = tape.op("Sub", [x, mean])
     square = tape.op("Mul", [centred, centred])
-    variance = tape.op("ReduceMean", [square, along], {"keepdims": 1})
+    variance = tape.op("ReduceMean", [square, *reduced], attributes)
     deviation = tape.op("Sqrt", [tape.op("Add", [variance, small])])
     result = tape.op("Mul", [tape.op("Div", [centred, deviation]), weight])
     if bias is not None:

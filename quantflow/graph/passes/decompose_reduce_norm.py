@@ -12,7 +12,7 @@ def decompose_reduce_norm(model: ir.Model) -> int:
 
     The reduced axes stay the second input, as at opset 18, where alone the rewrite is needed.
     """
-    nodes = [node for node in model.graph if node.op_type in ("ReduceL1", "ReduceL2")]
+    nodes = [node for node in model.graph.all_nodes() if node.op_type in ("ReduceL1", "ReduceL2")]
     for node in nodes:
         tape = ir.tape.Tape()
         x = node.inputs[0]

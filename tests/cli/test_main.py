@@ -1,0 +1,90 @@
+"""What stops a command, as an exit status and in words."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from quantflow import __main__, __version__
+from quantflow.errors import Problem, QuantflowError
+from tests.cli.conftest import Call
+
+
+def stop_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(__main__, "app", stop)
+
+
+@pytest.mark.parametrize(("codes", "exit_code"), [("101 102", 2), ("601", 3), ("601 101", 3)])
+def test_every_problem_is_printed_and_the_first_decides_the_status(
+    call: Call, monkeypatch: pytest.MonkeyPatch, codes: str, exit_code: int
+) -> None:
+    problems = [Problem(f"QF{x}", f"what {x}", f"where {x}", f"fix {x}") for x in codes.split()]
+    stop_with(monkeypatch, QuantflowError(problems))
+    answer = call("run")
+    assert answer.code == exit_code
+    assert answer.out == ""
+    for code in codes.split():
+        for part in (f"QF{code} what", f"where: where {code}", f"fix: fix {code}"):
+            assert part in answer.err
+
+
+def test_with_json_problems_are_an_object_on_stdout(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_with(monkeypatch, QuantflowError([Problem("QF101", "a", "b", "c")]))
+    expected = {"errors": [{"code": "QF101", "what": "a", "where": "b", "fix": "c"}]}
+    assert call("run", "--json").json == expected
+
+
+def test_ctrl_c_ends_in_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quantflow.cli.explain.print", _interrupt, raising=False)
+    answer = call("explain", "QF101")
+    assert answer.code == 130
+    assert answer.out == "" and answer.err.count("\n") == 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_bug_is_called_one_and_its_traceback_kept(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    stop_with(monkeypatch, ZeroDivisionError("planted"))
+    answer = call("run")
+    assert answer.code == 70
+    assert "this is a bug" in answer.err and "Traceback" not in answer.err
+    path = re.search(r"traceback: (.*)", answer.err)
+    assert path and "ZeroDivisionError: planted" in Path(path[1]).read_text()
+    assert "Traceback" in call("run", "-v").err
+
+
+def test_a_missing_configuration_is_a_usage_error_that_names_init(
+    call: Call, tmp_path: Path
+) -> None:
+    answer = call("run", "-c", tmp_path / "no.toml")
+    assert answer.code == 2
+    assert "QF101" in answer.err and "quantflow init" in answer.err
+
+
+def test_a_misspelt_command_or_option_is_a_usage_error(call: Call) -> None:
+    assert call("rnu").code == 2
+    assert call("run", "--limit", "0").code == 2
+
+
+def test_version(call: Call) -> None:
+    assert call("--version").out.split() == ["quantflow", __version__]
+
+
+def test_explain_lists_explains_and_suggests(call: Call) -> None:
+    assert "QF203" in call("explain").out
+    assert call("explain", "qf203").out.startswith("QF203 torch export failed")
+    assert list(call("explain", "QF203", "--json").json) == ["QF203"]
+    answer = call("explain", "QF2O3")
+    assert answer.code == 2 and "QF203" in answer.err
+    assert json.loads(call("explain", "QF2O3", "--json").out)["errors"][0]["code"] == "QF107"

@@ -1,0 +1,113 @@
+"""The commands on a real, tiny model."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.tiny_project import write_project
+
+
+@pytest.fixture(autouse=True)
+def no_atc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_a_run_passes_says_what_is_next_and_is_instant_the_second_time(
+    call: Call, tmp_path: Path
+) -> None:
+    config = write_project(tmp_path)
+    first = call("run", "-c", config)
+    assert first.code == 3  # passed, but there is no atc
+    last = first.out.splitlines()[-1]
+    assert last.startswith("PASSED, NOT CONVERTED | ") and "convert.py" in last
+    assert "ranges: 3/3" in first.err
+    for name in ("summary.json", "report.html", "timings.json"):
+        assert (tmp_path / "run" / name).exists()
+    files = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    second = call("run", "-c", config, "-q")
+    assert second.code == 3 and second.err == ""
+    assert second.out.splitlines()[-1].split(" | ")[1] == "nothing changed"
+    assert files == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+
+
+def test_a_missed_budget_fails_before_the_conversion(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    arguments = ("run", "-c", config, "-q", "--set", "budget.cosine_mean=1.0")
+    answer = call(*arguments)
+    assert answer.code == 1
+    assert answer.out.splitlines()[-1].startswith("FAILED | ")
+    assert not (tmp_path / "run" / "50_om").exists()
+    tree = call(*arguments, "--keep-going", "--json").json
+    assert tree["exit_code"] == 1 and tree["verdict"] == "fail"
+    assert tree["summary"]["om"] == {"status": "not-converted"}
+    assert [stage["stage"] for stage in tree["stages"]][-1] == "50_om"
+
+
+def test_a_summary_of_earlier_results_does_not_survive(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    summary = tmp_path / "run" / "summary.json"
+    assert json.loads(summary.read_text())["verdict"] == "pass"
+    assert call("calibrate", "-c", config, "-q", "--set", "quantization.symmetric=true").code == 0
+    assert not summary.exists()
+
+
+def test_limit_caps_every_set_and_raises_none(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    assert call("prepare", "-c", config, "-q").code == 0
+    tree = call("build-set", "-c", config, "-q", "--limit", "11", "--json").json
+    counts = [len(tree[name]["samples"]) for name in ("calibration", "heldout", "evaluation")]
+    assert counts == [11, 10, 10]  # of 12, 10 and 10
+
+
+def test_a_stage_command_says_what_it_did_and_what_is_next(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    answer = call("prepare", "-c", config, "-q")
+    assert answer.out.splitlines()[-1].startswith("DONE 00_model | ")
+    assert answer.out.endswith("next: quantflow build-set\n")
+    assert "| nothing changed |" in call("prepare", "-c", config, "-q").out
+    assert "nothing changed" not in call("prepare", "-c", config, "-q", "--force").out
+    tree = call("prepare", "-c", config, "-q", "--json").json
+    assert tree["stage"] == "00_model" and tree["ran"] is False
+    assert [layer["name"] for layer in tree["model"]["layers"]] == ["first", "second", "head"]
+
+
+def test_a_stage_without_its_source_names_the_command(call: Call, tmp_path: Path) -> None:
+    answer = call("calibrate", "-c", write_project(tmp_path), "-q")
+    assert answer.code == 2 and "`quantflow prepare`" in answer.err
+
+
+def test_a_dry_run_does_nothing(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    tree = call("run", "-c", config, "--dry-run", "--json").json
+    assert {stage["why"] for stage in tree["stages"]} == {"has not run"}
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_directory_in_use_is_refused(call: Call, tmp_path: Path) -> None:
+    import fcntl
+
+    config = write_project(tmp_path)
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / ".lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        answer = call("prepare", "-c", config)
+    assert answer.code == 2 and "QF406" in answer.err
+
+
+def test_the_conversion_s_status_is_the_command_s(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    assert call("export-om", "-c", config, "-q").code == 3
+    fake = tmp_path / "atc"
+    fake.write_text("#!/bin/sh\necho 'ATC run failed, E10001: no'\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+    answer = call("export-om", "-c", config, "-q")
+    assert answer.code == 4
+    assert answer.out.splitlines()[-1].startswith("CONVERSION FAILED 50_om")

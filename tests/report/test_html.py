@@ -1,0 +1,116 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from quantflow.artifacts.comparison import LayerError
+from quantflow.artifacts.ranges_record import NonFinite
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.report.html import report_is_fresh, write_report
+from tests.report.sample_run import comparison, ranges, write_run
+
+VOID = {"meta", "br", "path", "use", "rect", "link", "hr"}
+
+
+class Outline(HTMLParser):
+    """Checks nesting and collects ids and addresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href"):
+                self.addresses.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    run = write_run(tmp_path)
+    write_report(run, tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_report(write_run(tmp_path / name), tmp_path / name / "report.html")
+    pages = [(tmp_path / name / "report.html").read_bytes() for name in ("a", "b")]
+    assert pages[0] == pages[1]
+
+
+def test_the_page_is_well_formed_with_unique_ids_and_no_network(page: str) -> None:
+    outline = Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    assert all(address.startswith("#") for address in outline.addresses)
+    assert {address[1:] for address in outline.addresses} <= set(outline.ids)
+    assert "default-src 'none'" in page
+
+
+def test_the_page_leads_with_verdict_figures_and_next_step(page: str) -> None:
+    head = page[page.index("<header>") : page.index("</header>")]
+    assert "v-pass" in head
+    for text in ("0.994600", "0.9999991", "44.4%", "not-converted", "convert.py"):
+        assert text in head
+
+
+def test_plots_take_their_colours_from_the_page(page: str) -> None:
+    svg = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
+    assert svg.count("<svg") == 2
+    assert "var(--first)" in svg and "var(--ink)" in svg
+    assert not re.search(r"fill: #0[1-4]0", svg)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_names_from_the_model_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    evil = '<script>alert("$x^{")</script>'
+    layer = LayerError(layer=evil, group=evil, sqnr_db=float("inf"), own_sqnr_db=float("nan"))
+    record = comparison().model_copy(update={"layers": (layer,)})
+    run = write_run(tmp_path, comparison_record=record)
+    write_report(run, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_a_run_that_stopped_at_a_gate_has_a_page_that_says_why(tmp_path: Path) -> None:
+    nan = NonFinite(tensor="h", split="calibration", nan=2, inf=0, samples=("calibration[1]",))
+    full = write_run(tmp_path, ranges_record=ranges(nan))
+    for folder in ("40_onnx", "45_compare", "50_om"):
+        full.folder(folder).rename(tmp_path / f"gone_{folder}")
+    write_report(full, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "v-fail" in text and "h: 2 NaN" in text
+    assert 'id="precision"' not in text
+
+
+def test_an_empty_run_directory_has_a_page(tmp_path: Path) -> None:
+    write_report(RunDirectory(tmp_path), tmp_path / "report.html")
+    assert "unfinished" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_fresh_until_a_stage_is_written_again(tmp_path: Path) -> None:
+    run, path = write_run(tmp_path), tmp_path / "report.html"
+    assert not report_is_fresh(run, path)
+    write_report(run, path)
+    assert report_is_fresh(run, path)
+    write_run(tmp_path)
+    assert not report_is_fresh(run, path)

@@ -1,0 +1,54 @@
+"""The first row of every table is the one that needs attention most."""
+
+import pytest
+from rich.console import Console
+
+from quantflow.report import comparison_sheets, export_sheets, model_sheets, range_sheets
+from quantflow.report.sheet import Sheet
+from quantflow.report.tables import rich_table
+from tests.report import sample_run as made
+
+
+@pytest.mark.parametrize(
+    ("sheet", "first"),
+    [
+        (comparison_sheets.errors_sheet(made.comparison()), "block.key"),  # least own SQNR
+        (range_sheets.clipping_sheet(made.clipping()), "h"),  # the flagged one
+        (range_sheets.fp16_sheet(made.fp16()), "square"),  # overflow before flushed
+        (export_sheets.parity_sheet(made.parity("fail")), "block.key"),
+        (export_sheets.factors_sheet(made.export()), "head"),  # not INT8
+        (model_sheets.layers_sheet(made.model()), "odd"),  # cannot be INT8
+    ],
+)
+def test_the_worst_row_comes_first(sheet: Sheet, first: str) -> None:
+    assert sheet.rows[0][0] == first
+
+
+def test_the_candidate_in_force_is_marked_on_both_splits() -> None:
+    rows = range_sheets.candidates_sheet(made.clipping(), "x").rows
+    assert [row[:2] for row in rows] == [
+        ("calibration", "minmax *"),
+        ("calibration", "kl"),
+        ("heldout", "minmax *"),
+        ("heldout", "kl"),
+    ]
+
+
+def test_tensors_that_fp16_holds_well_are_not_listed() -> None:
+    assert [row[0] for row in range_sheets.fp16_sheet(made.fp16()).rows] == ["square", "tiny"]
+
+
+def test_precisions_carry_the_task_metric_where_it_was_measured() -> None:
+    sheet = comparison_sheets.precisions_sheet(made.comparison())
+    cells = {row[0]: row for row in sheet.rows}
+    assert sheet.head[-2] == "spearman"
+    assert cells["fp32"][-2] == "0.5080"
+    assert cells["int8"][1] == "0.994600"
+    assert cells["int8, QDQ twin"][-2] == ""
+
+
+def test_a_number_is_never_broken_over_lines_in_a_narrow_terminal() -> None:
+    console = Console(width=60, record=True, file=None)
+    with console.capture() as captured:
+        console.print(rich_table(comparison_sheets.errors_sheet(made.comparison())))
+    assert "12.5" in captured.get() and "own SQNR dB" in captured.get()
