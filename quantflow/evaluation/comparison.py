@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.evaluation.bucket_run import Outputs, run_samples
 from quantflow.numerics.error_metrics import cosine
 from quantflow.progress import Progress
+from quantflow.runtime.bucket_run import as_vector, run_samples
 from quantflow.runtime.runner import Feeds, Runner
 
 
@@ -73,9 +73,3 @@ def collect_outputs(
     """
     rows = sorted(run_samples(runners, samples, record, dims), key=lambda pair: pair[0])
     return [np.stack([as_vector(results[i]) for _, results in rows]) for i in range(len(runners))]
-
-
-def as_vector(outputs: Outputs) -> NDArray[np.float32]:
-    """All float outputs of a sample, one after the other."""
-    parts = [x.ravel() for x in outputs.values() if np.issubdtype(x.dtype, np.floating)]
-    return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)

@@ -14,12 +14,12 @@ from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.config import RuntimeConfig, TargetConfig
-from quantflow.evaluation.bucket_run import batch_size, fit_sample
 from quantflow.export.lowering import lower
 from quantflow.graph.edit import cut_between, with_outputs
 from quantflow.graph.model_io import model_bytes
 from quantflow.progress import Progress
 from quantflow.runtime.batching import batches
+from quantflow.runtime.bucket_run import batch_size, fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Feeds
 

@@ -61,19 +61,36 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
         Notes for a person, such as what was rewritten and what stays float.
 
     Raises:
-        QuantflowError: QF207 for operators that cannot be compiled, QF208 for a model that is
+        QuantflowError: QF201 for a model without an opset, QF207 for operators that cannot be compiled, QF208 for a model that is
             quantized or in half precision, QF209 when the opset cannot be converted.
     """
     outputs = [str(value.name) for value in model.graph.outputs]
+    _settle_domain(model)
     InlinePass()(model)
     RemoveInitializersFromInputsPass()(model)
     _refuse(model)
-    _drop_other_domains(model)
+    _refuse_domains(model)
     make_node_names_unique(model)
     notes = _if_notes(model)
     fold(model)
     _refuse_precision(model)
     notes += _legalize(model, cann)
+    _fold_batch_norm(model)
+    normalize_gemm(model)
+    notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
+    _tidy(model, outputs)
+    _check_ops(model, cann, opset(model))
+    return notes
+
+
+def _fold_batch_norm(model: ir.Model) -> None:
+    """Fold BatchNormalization into the layer before it, which keeps its name."""
+    layer_of = {
+        norm.outputs[0].name: layer.name
+        for norm in model.graph
+        if norm.op_type == "BatchNormalization" and norm.inputs[0] is not None
+        if (layer := norm.inputs[0].producer()) is not None
+    }
     rewrite(
         model,
         [
@@ -82,11 +99,9 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
             fuse_batchnorm_into_gemm_rule,
         ],
     )
-    normalize_gemm(model)
-    notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
-    _tidy(model, outputs)
-    _check_ops(model, cann, opset(model))
-    return notes
+    for node in model.graph:
+        if node.op_type in LAYER_OPS and node.outputs[0].name in layer_of:
+            node.name = layer_of[node.outputs[0].name]
 
 
 def _tidy(model: ir.Model, outputs: list[str]) -> None:
@@ -100,8 +115,18 @@ def _tidy(model: ir.Model, outputs: list[str]) -> None:
     RemoveUnusedOpsetsPass()(model)
     ClearMetadataAndDocStringPass()(model)
     infer_shapes(model)
-    model.producer_name, model.producer_version = "quantflow", None
+    model.producer_name, model.producer_version, model.doc_string = "quantflow", None, None
+    model.metadata_props.clear()
     model.graph.name = "main"
+
+
+def _settle_domain(model: ir.Model) -> None:
+    """Spell the standard domain as the empty string."""
+    imports = model.opset_imports
+    if "ai.onnx" in imports:
+        imports[""] = imports.pop("ai.onnx")
+    if "" not in imports:
+        fail("QF201", "the model imports no ONNX opset", fix="export it with an opset import")
 
 
 def _refuse(model: ir.Model) -> None:
@@ -151,7 +176,7 @@ def _refuse_precision(model: ir.Model) -> None:
         )
 
 
-def _drop_other_domains(model: ir.Model) -> None:
+def _refuse_domains(model: ir.Model) -> None:
     foreign = [n for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")]
     if foreign:
         raise QuantflowError(

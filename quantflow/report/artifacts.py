@@ -19,7 +19,7 @@ from quantflow.artifacts.sample_set import SetRecord
 
 R = TypeVar("R", bound=Record)
 
-FOLDERS = ("00_model", "10_set", "20_ranges", "40_onnx", "45_compare", "50_om")
+FOLDERS = ("00_model", "10_set", "20_ranges", "30_sweep", "40_onnx", "45_compare", "50_om")
 """Stage folders in pipeline order."""
 
 SET_NAMES = ("calibration", "heldout", "evaluation", "task")
@@ -94,6 +94,7 @@ def _outdated(manifests: dict[str, StageManifest | None]) -> set[str]:
             continue
         for name in set(manifest.inputs) & set(FOLDERS):
             source = manifests[name]
-            if source is None or name in outdated or source.digest != manifest.inputs[name]:
+            digest = source.digest if source is not None else ""
+            if name in outdated or digest != manifest.inputs[name]:
                 outdated.add(folder)
     return outdated

@@ -10,7 +10,7 @@ from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
-from quantflow.evaluation.bucket_run import fit_sample
+from quantflow.runtime.bucket_run import fit_sample
 from quantflow.stages.stage import Context, Stage, section_digest
 
 

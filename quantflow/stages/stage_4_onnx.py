@@ -15,7 +15,6 @@ from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.errors import Problem, QuantflowError
-from quantflow.evaluation.bucket_run import batch_size, fit_sample
 from quantflow.export.amct_record import write_record
 from quantflow.export.deploy import boundaries, deploy_model
 from quantflow.export.factors import layer_factors
@@ -27,6 +26,7 @@ from quantflow.graph.bucket import bucket_model, bucket_name
 from quantflow.graph.edit import opset
 from quantflow.graph.model_io import load_model, save_model
 from quantflow.runtime.batching import batches
+from quantflow.runtime.bucket_run import batch_size, fit_sample
 from quantflow.runtime.onnxruntime_runner import build_identity
 from quantflow.sensitivity.policy import policy_none
 from quantflow.stages.stage import Context, Stage, section_digest

@@ -43,7 +43,7 @@ def test_the_template_names_every_key_with_its_default() -> None:
         for key in getattr(model, "model_fields", {}):
             if section in ("model", "set") or key in ("source", "options"):
                 continue
-            assert f"{key} = " in text, f"{section}.{key}"
+            assert f"{key} = " in text or f"[{section}.{key}]" in text, f"{section}.{key}"
 
 
 def test_what_is_commented_out_shows_the_default() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from quantflow.cli.app import STAGE_COMMANDS, app
 
-HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "pydantic", "rich", "matplotlib")
+HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "scipy", "rich", "matplotlib")
 
 
 def test_help_imports_nothing_heavy() -> None:

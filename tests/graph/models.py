@@ -100,8 +100,10 @@ def assert_canonical(model: ir.Model, ceiling: int) -> None:
     for node in proto.graph.node:
         if node.op_type == "Gemm":
             attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            plain = not attributes or attributes == {"alpha": 1, "beta": 1}
-            assert plain or node.input[1] not in {t.name for t in proto.graph.initializer}
+            constants = {tensor.name for tensor in proto.graph.initializer}
+            scales = attributes == {"beta": attributes.get("beta")}
+            variable = node.input[1] not in constants or (scales and node.input[2] not in constants)
+            assert variable or not attributes
 
 
 def all_nodes(graph: onnx.GraphProto) -> Sequence[onnx.NodeProto]:
