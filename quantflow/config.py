@@ -247,11 +247,9 @@ class BudgetConfig(Section):
 
     Attributes:
         cosine_mean: least mean cosine of the int8 outputs to fp32 on the evaluation samples.
-        nonfinite_fraction: largest share of NaN or Inf among a tensor's calibration values.
     """
 
     cosine_mean: float = Field(default=0.99, gt=0, le=1)
-    nonfinite_fraction: float = Field(default=0.0, ge=0, le=1)
 
 
 class TaskConfig(Section):

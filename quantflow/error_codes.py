@@ -222,6 +222,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "atc would refuse the file, or compute something else. The file is not written. As "
         "quantflow writes the model itself, please report it.",
     ),
+    "QF510": ErrorCode(
+        "pin that matches nothing",
+        "A pattern or role in `plan.pins` fits no group of the model, so it would silently have no "
+        "effect. `quantflow show groups` lists names and roles.",
+    ),
     # 6xx environment
     "QF601": ErrorCode(
         "execution provider missing",

@@ -22,6 +22,14 @@ from quantflow.artifacts.record import Record
 from quantflow.errors import QuantflowError, fail
 
 MANIFEST = "stage.json"
+JOURNAL = "journal.jsonl"
+"""What a stage wrote down on the way, so that it goes on after a kill; gone when it is finished."""
+EDITABLE = ("plan.json",)
+"""Files that a person may change: they are no part of a stage's digest, and whoever reads them
+names them among its own inputs."""
+
+_ATTEMPT = ".attempt"
+"""Digest of what an unfinished stage is made from."""
 
 
 class StageManifest(Record):
@@ -42,7 +50,8 @@ class StageManifest(Record):
     @property
     def digest(self) -> str:
         """Digest of the stage's outputs, which the next stage names as its input."""
-        return value_digest(self.outputs)
+        fixed = {name: digest for name, digest in self.outputs.items() if name not in EDITABLE}
+        return value_digest(fixed)
 
 
 class RunDirectory:
@@ -104,12 +113,17 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Generator[Path]:
-        """An empty folder to write a stage into; it becomes the stage's folder at the end."""
-        partial, former = self._partial(stage), self.root / f"{stage}.former"
-        for leftover in (partial, former):
-            shutil.rmtree(leftover, ignore_errors=True)
-        partial.mkdir(parents=True)
+        """A folder to write a stage into; it becomes the stage's folder at the end.
+
+        It is empty, unless an earlier attempt at the very same work was interrupted: then it holds
+        the journal that the attempt left.
+        """
+        partial, former = self._partial(stage), self._former(stage)
+        shutil.rmtree(former, ignore_errors=True)
+        _clear(partial, keep=value_digest([version, dict(inputs)]))
         yield partial
+        (partial / JOURNAL).unlink(missing_ok=True)
+        (partial / _ATTEMPT).unlink()
         outputs = {
             path.relative_to(partial).as_posix(): file_digest(path)
             for path in sorted(partial.rglob("*"))
@@ -153,16 +167,33 @@ class RunDirectory:
     def _partial(self, stage: str) -> Path:
         return self.root / f"{stage}.partial"
 
+    def _former(self, stage: str) -> Path:
+        return self.root / f"{stage}.former"
+
     def _finish_move(self, stage: str) -> None:
-        """Finish a replacement that a kill interrupted between its two renames."""
+        """Finish a replacement that a kill interrupted."""
         partial = self._partial(stage)
         if not self.folder(stage).exists() and (partial / MANIFEST).exists():
             partial.rename(self.folder(stage))
+        if self.folder(stage).exists() and self._former(stage).exists():
+            shutil.rmtree(self._former(stage), ignore_errors=True)
 
     def _damaged(self, stage: str, manifest: StageManifest) -> str | None:
         folder = self.folder(stage)
         for name, digest in manifest.outputs.items():
             path = folder / name
-            if not path.is_file() or file_digest(path) != digest:
+            if not path.is_file() or (name not in EDITABLE and file_digest(path) != digest):
                 return name
         return None
+
+
+def _clear(partial: Path, keep: str) -> None:
+    """Empty the folder of an attempt, but for the journal of one that was made from `keep`."""
+    attempt, journal = partial / _ATTEMPT, partial / JOURNAL
+    same = attempt.is_file() and attempt.read_text() == keep
+    kept = journal.read_bytes() if same and journal.is_file() else None
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    if kept is not None:
+        write_atomically(journal, kept)
+    write_atomically(attempt, keep.encode())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import onnx_ir as ir
 from onnx_ir.passes.common import (
@@ -16,7 +14,9 @@ from onnx_ir.passes.common import (
 from onnxscript.optimizer import fold_constants_ir
 
 from quantflow.errors import Problem, QuantflowError
-from quantflow.graph.edit import all_values, copy_model
+from quantflow.graph.edit import all_values, constant, copy_model
+from quantflow.graph.names import LAYER_OPS
+from quantflow.graph.quiet import quiet
 
 FOLD_LIMIT_BYTES = 2**28
 """Largest constant that folding may read or make."""
@@ -40,14 +40,44 @@ def bucket_model(model: ir.Model, dims: Mapping[str, int]) -> ir.Model:
             value.shape = ir.Shape([_fixed(dim, dims) for dim in value.shape])
         elif value.producer() is not None:
             value.shape = None
+    tensors = _layer_inputs(copy)
     fold(copy)
+    _restore(copy, tensors)
     infer_shapes(copy)
     return copy
 
 
+def _layer_inputs(model: ir.Model) -> dict[str, str]:
+    """The activation that every layer reads, by the layer's node name."""
+    names = dict[str, str]()
+    for node in model.graph:
+        if node.op_type in LAYER_OPS:
+            variables = [value for value in node.inputs[:2] if value and constant(value) is None]
+            if len(variables) == 1:
+                names[str(node.name)] = str(variables[0].name)
+    return names
+
+
+def _restore(model: ir.Model, tensors: Mapping[str, str]) -> None:
+    """Give layer inputs back the names they lost, as a Reshape does that leaves the shape alone."""
+    restored = dict[str, ir.Value]()
+    for node in list(model.graph):
+        name = tensors.get(str(node.name))
+        for index, value in enumerate(node.inputs[:2]):
+            if name is None or value is None or constant(value) is not None or value.name == name:
+                continue
+            if name not in restored:
+                identity = ir.node("Identity", [value], name=f"{name}/Identity")
+                identity.outputs[0].name = name
+                identity.outputs[0].type = value.type
+                model.graph.insert_before(node, identity)
+                restored[name] = identity.outputs[0]
+            node.replace_input_with(index, restored[name])
+
+
 def fold(model: ir.Model) -> None:
     """Fold constants in place, lift them to initializers, drop what nothing needs."""
-    with _quiet("onnxscript.optimizer._constant_folding", "onnx_ir"):
+    with quiet("onnxscript.optimizer._constant_folding", "onnx_ir"):
         for _ in range(2):
             fold_constants_ir(
                 model,
@@ -63,7 +93,7 @@ def fold(model: ir.Model) -> None:
 
 def infer_shapes(model: ir.Model) -> None:
     """Infer types and shapes in place; where that fails, they stay as they are."""
-    with _quiet("onnx_ir"):
+    with quiet("onnx_ir"):
         ShapeInferencePass(data_prop=True)(model)
 
 
@@ -101,17 +131,3 @@ def check_dims(model: ir.Model, dims: Mapping[str, int]) -> None:
                 for name in missing
             ]
         )
-
-
-@contextmanager
-def _quiet(*names: str) -> Generator[None]:
-    """Silence loggers: folding warns about every node that it tries and cannot evaluate."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

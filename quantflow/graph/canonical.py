@@ -35,6 +35,7 @@ from quantflow.graph.passes.decompose_gelu import decompose_gelu
 from quantflow.graph.passes.decompose_layer_norm import decompose_layer_norm
 from quantflow.graph.passes.decompose_reduce_norm import decompose_reduce_norm
 from quantflow.graph.passes.normalize_gemm import normalize_gemm
+from quantflow.graph.passes.order_addition import order_addition
 from quantflow.target.op_table import Cann, opset_ceiling, supported
 
 LEAST_OPSET = 13
@@ -61,8 +62,9 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
         Notes for a person, such as what was rewritten and what stays float.
 
     Raises:
-        QuantflowError: QF201 for a model without an opset, QF207 for operators that cannot be compiled, QF208 for a model that is
-            quantized or in half precision, QF209 when the opset cannot be converted.
+        QuantflowError: QF201 for a model without an opset, QF207 for operators that cannot be
+            compiled, QF208 for a model that is quantized or not in float32, QF209 when the opset
+            cannot be converted.
     """
     outputs = [str(value.name) for value in model.graph.outputs]
     _settle_domain(model)
@@ -77,6 +79,7 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     notes += _legalize(model, cann)
     _fold_batch_norm(model)
     normalize_gemm(model)
+    order_addition(model)
     notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
     _tidy(model, outputs)
     _check_ops(model, cann, opset(model))

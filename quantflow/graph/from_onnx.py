@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
 
 from quantflow.config import InputConfig
-from quantflow.errors import Problem, QuantflowError, did_you_mean
-from quantflow.graph.model_io import load_model
+from quantflow.errors import Problem, QuantflowError, did_you_mean, fail
+from quantflow.graph.bucket import infer_shapes
+from quantflow.graph.edit import all_values
+from quantflow.graph.model_io import external_names, load_model
 
 
 def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
@@ -26,6 +29,7 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
         QuantflowError: QF201 and QF202 as `load_model`, QF211 when `inputs` does not fit the file.
     """
     model = load_model(path)
+    _check_wiring(model, path)
     values = {str(v.name): v for v in model.graph.inputs if not v.is_initializer()}
     problems = [
         Problem(
@@ -37,11 +41,35 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
         for name in inputs
         if name not in values
     ]
+    before = {name: value.shape for name, value in values.items()}
     for name, value in values.items():
         problems += _settle_shape(value, inputs.get(name))
     if problems:
         raise QuantflowError(problems)
+    if any(value.shape != before[name] for name, value in values.items()):
+        _infer_anew(model)
     return model
+
+
+def _check_wiring(model: ir.Model, path: Path) -> None:
+    """Raise QF201 for values that nothing gives, and for cycles; sort the nodes."""
+    read = [value for node in model.graph for value in node.inputs if value is not None]
+    for value in (*read, *model.graph.outputs):
+        given = value.producer() or value.is_graph_input() or value.is_initializer()
+        if not given:
+            fail("QF201", f"nothing in the model gives the value {value.name!r}", where=str(path))
+    try:
+        TopologicalSortPass()(model)
+    except ValueError as error:
+        fail("QF201", f"not a readable ONNX model: {error}", where=str(path))
+
+
+def _infer_anew(model: ir.Model) -> None:
+    """Infer all shapes from those of the inputs: what the file says is of its own input shapes."""
+    for value in all_values(model.graph):
+        if value.producer() is not None:
+            value.shape = None
+    infer_shapes(model)
 
 
 def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
@@ -90,7 +118,4 @@ def _dim_name(value: ir.Value, axis: int) -> int | str:
 
 def external_files(path: Path) -> list[Path]:
     """The external data files that a model names, sorted."""
-    model = load_model(path)
-    tensors = (value.const_value for value in model.graph.initializers.values())
-    names = {str(t.location) for t in tensors if isinstance(t, ir.ExternalTensor)}
-    return [path.parent / name for name in sorted(names)]
+    return [path.parent / name for name in external_names(load_model(path))]

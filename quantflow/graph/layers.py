@@ -36,7 +36,7 @@ def describe_model(
     nodes = [node for node in model.graph if is_layer(node)]
     roles = role_of_layers(model, nodes)
     static = nodes_by_name(bucket_model(model, bucket))
-    batch = bucket.get(_batch_dim(model), 1)
+    batch = _batch_size(model, bucket)
     layers = [
         _describe(node, static.get(str(node.name)), batch).model_copy(
             update={"role": roles[str(node.name)]}
@@ -85,15 +85,17 @@ def _describe(node: ir.Node, static: ir.Node | None, batch: int) -> Layer:
         bias_node=bias_node.name if bias_node is not None else None,
         output=str(output.name),
         macs=_macs(static, batch) if static is not None else 0,
-        float_reason=_float_reason(node, left=left),
+        float_reason=_float_reason(node, static, left=left),
     )
 
 
-def _float_reason(node: ir.Node, *, left: bool) -> str:
+def _float_reason(node: ir.Node, static: ir.Node | None, *, left: bool) -> str:
     if node.op_type not in QUANTIZABLE_OPS:
         return f"{node.op_type} layers stay in fp16 in this version"
     if left:
         return "the constant is the left operand of the MatMul"
+    if static is None or constant(static.inputs[0]) is not None:
+        return "its input is constant once the shapes are"
     weight = constant(node.inputs[1])
     assert weight is not None
     if weight.shape.rank() != 2:
@@ -136,27 +138,27 @@ def _bias_of(node: ir.Node) -> tuple[str | None, ir.Node | None]:
 
 
 def _macs(node: ir.Node, batch: int) -> int:
-    """Multiply-accumulates of one sample: output elements times the reduced length."""
-    weight, shape = constant(node.inputs[1]), node.outputs[0].shape
-    if weight is None or shape is None or not shape.is_static():
+    """Multiply-accumulates of one sample: output elements times the reduced length.
+
+    For a ConvTranspose, input elements times the kernel that each of them is multiplied by.
+    """
+    left, right = constant(node.inputs[0]), constant(node.inputs[1])
+    weight = right if right is not None else left
+    source = node.inputs[0] if node.op_type == "ConvTranspose" else node.outputs[0]
+    if weight is None or source is None or source.shape is None or not source.shape.is_static():
         return 0
     dims = weight.shape.numpy()
-    if node.op_type == "Conv":
+    if node.op_type in ("Conv", "ConvTranspose"):
         reduced = prod(dims[1:])
-    elif node.op_type == "ConvTranspose":
-        reduced = dims[0] // node.attributes.get_int("group", 1) * prod(dims[2:])
-        source = node.inputs[0].shape if node.inputs[0] is not None else None
-        # Every input element is multiplied by its channel's whole kernel.
-        return prod(source.numpy()) * prod(dims[1:]) // batch if source is not None else 0
     else:
-        reduced = dims[-2]
-    return prod(shape.numpy()) * reduced // batch
+        reduced = dims[-1] if right is None else dims[-2:][0]
+    return prod(source.shape.numpy()) * reduced // batch
 
 
-def _batch_dim(model: ir.Model) -> str:
+def _batch_size(model: ir.Model, bucket: Mapping[str, int]) -> int:
     shape = model.graph.inputs[0].shape
-    first = shape[0] if shape is not None and shape.rank() else 0
-    return "" if isinstance(first, int) else str(first.value)
+    first = shape[0] if shape is not None and shape.rank() else 1
+    return first if isinstance(first, int) else bucket[str(first.value)]
 
 
 def _tensor_info(value: ir.Value, mask: str | None) -> TensorInfo:

@@ -1,8 +1,8 @@
 """From samples to compute batches of one fixed size.
 
-The batch is quantflow's own choice, whatever batches the data came in: the last batch of every shape
-is padded by repeating its last sample, and what the padding yields is discarded. So a sample's result
-does not depend on how many samples there are.
+The batch is quantflow's own choice, whatever batches the data came in: the last batch of every
+shape is padded by repeating its last sample, and what the padding yields is discarded. So a
+sample's result does not depend on how many samples there are.
 """
 
 from __future__ import annotations

@@ -114,15 +114,18 @@ def _attention_first(ranked: Sequence[GroupScore]) -> list[GroupScore]:
     result = list[GroupScore]()
     for score in ranked:
         place = len(result)
-        if score.role in ("qkv", "attention_output"):
-            while place and _overlap(result[place - 1], score) and not _attention(result[place - 1]):
-                place -= 1
+        while place and _attention(score) and _yields(result[place - 1], score):
+            place -= 1
         result.insert(place, score)
     return result
 
 
 def _attention(score: GroupScore) -> bool:
     return score.role in ("qkv", "attention_output")
+
+
+def _yields(before: GroupScore, score: GroupScore) -> bool:
+    return _overlap(before, score) and not _attention(before)
 
 
 def _overlap(a: GroupScore, b: GroupScore) -> bool:

@@ -76,9 +76,7 @@ class SegmentedModel:
             alive = self.step(alive, index, int8)
         return alive
 
-    def step(
-        self, values: Mapping[str, NDArray[Any]], index: int, int8: frozenset[str]
-    ) -> Values:
+    def step(self, values: Mapping[str, NDArray[Any]], index: int, int8: frozenset[str]) -> Values:
         """Run one segment.
 
         Args:

@@ -12,10 +12,11 @@ from quantflow.stages.stage import Context, Stage
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
+from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
 from quantflow.stages.stage_5_om import STAGE as OM
 
-STAGES: tuple[Stage, ...] = (MODEL, SET, RANGES, ONNX, COMPARE, OM)
+STAGES: tuple[Stage, ...] = (MODEL, SET, RANGES, SWEEP, ONNX, COMPARE, OM)
 
 _BY_FOLDER = {stage.folder: stage for stage in STAGES}
 
@@ -42,7 +43,8 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
         QuantflowError: QF404, QF405 or QF407 when a stage it reads is missing, damaged or stale.
     """
     start = time.perf_counter()
-    for folder in stage.reads:
+    there = [folder for folder in stage.reads_if_there if context.run.manifest(folder)]
+    for folder in (*stage.reads, *there):
         _require_current(context, _BY_FOLDER[folder])
     inputs = stage.inputs(context)
     if not context.force and context.run.is_current(stage.folder, __version__, inputs):

@@ -54,6 +54,7 @@ class Stage:
         reads: folders of the stages it reads.
         inputs: digests of all that decides its result, by name.
         work: writes the stage's files into an empty folder.
+        reads_if_there: folders of stages that it reads where they have run.
     """
 
     folder: str
@@ -62,6 +63,7 @@ class Stage:
     reads: tuple[str, ...]
     inputs: Callable[[Context], dict[str, str]]
     work: Callable[[Context, Path], None]
+    reads_if_there: tuple[str, ...] = ()
 
 
 def section_digest(section: Section) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from quantflow.artifacts.atomic import write_atomically
+from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord, LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
@@ -28,7 +29,7 @@ from quantflow.graph.model_io import load_model, save_model
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size, fit_sample
 from quantflow.runtime.onnxruntime_runner import build_identity
-from quantflow.sensitivity.policy import policy_none
+from quantflow.sensitivity.policy import default_plan
 from quantflow.stages.stage import Context, Stage, section_digest
 from quantflow.target.lint import lint
 
@@ -38,15 +39,21 @@ PARITY_SAMPLES = 8
 
 def inputs(context: Context) -> dict[str, str]:
     """Target, weight granularity, plan settings, the model, the ranges and the set."""
+    plan = plan_path(context)
     return {
         "target": section_digest(context.config.target),
         "quantization": section_digest(context.config.quantization),
-        "plan": section_digest(context.config.plan),
         "onnxruntime": build_identity(),
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
+        "30_sweep/plan.json": file_digest(plan) if plan.exists() else "",
     }
+
+
+def plan_path(context: Context) -> Path:
+    """The plan that is obeyed, where stage 3 has run."""
+    return context.folder("30_sweep") / "plan.json"
 
 
 def work(context: Context, folder: Path) -> None:
@@ -55,7 +62,7 @@ def work(context: Context, folder: Path) -> None:
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     model = load_model(context.folder("00_model") / "model.onnx")
     ranges = RangesRecord.read(context.folder("20_ranges") / "ranges.json")
-    plan = policy_none(record, Fp16Report.read(context.folder("20_ranges") / "fp16.json"))
+    plan = _plan_in_force(context, record)
     plan.write(folder / "plan.json")
     factors = layer_factors(model, record, ranges, plan, config.quantization.weight_granularity)
     write_atomically(folder / "amct_record.txt", write_record(record, factors).encode())
@@ -74,6 +81,14 @@ def work(context: Context, folder: Path) -> None:
         amct_record="amct_record.txt",
     ).write(folder / "export.json")
     _prove_parity(context, folder, record, buckets[0], factors)
+
+
+def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
+    """What stage 3 found, or a person made of it; before stage 3, the default."""
+    path = plan_path(context)
+    if path.exists():
+        return PrecisionPlan.read(path)
+    return default_plan(record, Fp16Report.read(context.folder("20_ranges") / "fp16.json"))
 
 
 def _write_bucket(
@@ -154,4 +169,5 @@ STAGE = Stage(
     reads=("00_model", "10_set", "20_ranges"),
     inputs=inputs,
     work=work,
+    reads_if_there=("30_sweep",),
 )

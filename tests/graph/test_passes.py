@@ -112,7 +112,8 @@ def test_batch_normalization_is_folded_into_a_gemm(gemm: str) -> None:
 def test_a_convolution_that_something_else_reads_keeps_its_weight() -> None:
     model = build(
         "(float[b,2,6,6] x) => (float[b,3,h,w] y, float[b,3,h,w] c0, float[b,3,h,w] z) "
-        "{ c0 = Conv(x, k) y = BatchNormalization(c0, s, t, mean, var) r = Relu(x) z = Conv(r, k) }",
+        "{ r = Relu(x) c0 = Conv(x, k) y = BatchNormalization(c0, s, t, mean, var) "
+        "z = Conv(r, k) }",
         {"k": rand(3, 2, 3, 3), **NORM},
     )
     check_same(model, {"x": rand(2, 2, 6, 6, seed=2)}, tolerance=1e-5)

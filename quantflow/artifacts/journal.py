@@ -1,0 +1,44 @@
+"""A journal: results that cost time, written down one by one, read again after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, cast
+
+
+class Journal:
+    """Entries on disk, one JSON object a line.
+
+    Floats are written so that they read back exactly. A last line that a kill cut short is dropped.
+
+    Args:
+        path: the file; made when the first entry is added.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, Any] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                entry = cast("dict[str, Any]", json.loads(line))
+                self._entries[str(entry["key"])] = entry["value"]
+            except (ValueError, KeyError, TypeError):
+                break
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def get(self, key: str) -> Any:
+        """The value noted under `key`; KeyError when there is none."""
+        return self._entries[key]
+
+    def note(self, key: str, value: Any) -> None:
+        """Write an entry and make sure that it is on disk."""
+        self._entries[key] = value
+        line = json.dumps({"key": key, "value": value}) + "\n"
+        with self._path.open("ab") as stream:
+            stream.write(line.encode())
+            stream.flush()
+            os.fsync(stream.fileno())

@@ -1,0 +1,1 @@
+"""Distances between two samples of features, their noise floor, and the verdict."""

@@ -1,0 +1,114 @@
+"""The search for the cheapest set of fp16 groups that meets the budget.
+
+Forward, the most harmful groups go to fp16 one after the other; every set is measured as a whole,
+so nothing is assumed about how accuracy moves with the number of groups (C38). Backward, groups
+that turn out not to be needed go back to INT8, the most expensive first. A set meets the budget
+when the lower end of its confidence interval does, for the samples it was chosen on flatter it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.sweep_record import CurvePoint
+from quantflow.numerics.bootstrap import bootstrap_interval
+
+Cosines = Callable[[frozenset[str]], NDArray[np.float64]]
+"""Measures a set of fp16 groups: ``(S,)`` cosine of every search sample."""
+
+
+@dataclass(slots=True)
+class Search:
+    """A search and what it has tried.
+
+    Attributes:
+        record: groups and layers.
+        cosines: measures a set of fp16 groups.
+        budget: least mean cosine.
+        seed: of the intervals.
+        curve: plans in the order they were tried, each set once.
+    """
+
+    record: ModelRecord
+    cosines: Cosines
+    budget: float
+    seed: int
+    curve: list[CurvePoint] = field(default_factory=list[CurvePoint])
+
+    def run(self, ranking: Sequence[str], fixed: frozenset[str]) -> frozenset[str]:
+        """The fp16 groups of the plan; the most accurate set tried when none meets the budget.
+
+        Args:
+            ranking: groups that may go to fp16, most harmful first.
+            fixed: groups that are in fp16 whatever happens.
+        """
+        for chosen in growing(ranking, fixed):
+            if self.meets(self._try(chosen, "forward")):
+                return self._shrink(chosen, fixed)
+        best = max(self.curve, key=lambda point: point.cosine_mean)
+        return frozenset(best.fp16_groups)
+
+    def extend(self, ranking: Sequence[str], chosen: frozenset[str]) -> None:
+        """Try larger sets as well, doubling, so that the curve shows what more fp16 would bring."""
+        rest = [group for group in ranking if group not in chosen]
+        steps = sorted({min(2**i, len(rest)) for i in range(len(rest).bit_length() + 1)})
+        for count in steps if rest else ():
+            self._try(chosen | frozenset(rest[:count]), "beyond")
+
+    def meets(self, point: CurvePoint) -> bool:
+        """Whether a point meets the budget with confidence; NaN never does."""
+        return point.cosine_low >= self.budget
+
+    def _shrink(self, chosen: frozenset[str], fixed: frozenset[str]) -> frozenset[str]:
+        macs = {group.name: group.macs for group in self.record.groups}
+        for group in sorted(chosen - fixed, key=lambda name: (-macs[name], name)):
+            if self.meets(self._try(chosen - {group}, "backward")):
+                chosen = chosen - {group}
+        return chosen
+
+    def _try(self, fp16: frozenset[str], step: str) -> CurvePoint:
+        names = tuple(sorted(fp16))
+        for point in self.curve:
+            if point.fp16_groups == names:
+                return point
+        values = self.cosines(fp16)
+        low, high = cosine_interval(values, seed=self.seed)
+        point = CurvePoint(
+            fp16_groups=names,
+            int8_mac_fraction=int8_share(self.record, fp16),
+            cosine_mean=float(values.mean()),
+            cosine_low=low,
+            cosine_high=high,
+            step=step,
+        )
+        self.curve.append(point)
+        return point
+
+
+def growing(ranking: Sequence[str], fixed: frozenset[str]) -> Iterator[frozenset[str]]:
+    """`fixed`, then one more of the ranking at a time."""
+    chosen = fixed
+    yield chosen
+    for group in ranking:
+        if group not in chosen:
+            chosen = chosen | {group}
+            yield chosen
+
+
+def cosine_interval(values: NDArray[np.float64], *, seed: int) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of ``(S,)`` cosines; NaN when one of them is."""
+    if np.isnan(values).any():
+        return float("nan"), float("nan")
+    return bootstrap_interval(lambda draw: float(values[draw].mean()), len(values), seed=seed)
+
+
+def int8_share(record: ModelRecord, fp16: frozenset[str]) -> float:
+    """Share of the layers' MACs that is INT8 when these groups are in fp16, 0-1."""
+    total = sum(layer.macs for layer in record.layers)
+    int8 = sum(group.macs for group in record.groups if group.name not in fp16)
+    return int8 / total if total else 0.0
