@@ -164,12 +164,16 @@ def _first_lines(error: Exception, limit: int = 6) -> str:
 
 @contextlib.contextmanager
 def _silence() -> Any:
-    """Keep the exporter's prints and warnings off the terminal."""
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
-        yield
+    """Keep what the exporter prints, logs and warns of off the terminal."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

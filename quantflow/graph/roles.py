@@ -21,14 +21,14 @@ _NAMED: tuple[tuple[Role, str], ...] = (
     ("qkv", rf"\.{_QKV}$"),
     (
         "attention_output",
-        r"\.(o_proj|out_proj|out_lin|wo|attention\.output\.dense|attn\.c_proj|to_out(\.0)?|attn\.proj|"
-        r"attention\.dense|self_attention\.dense)$",
+        r"(?<!DenseReluDense)\.(o_proj|out_proj|out_lin|wo|attention\.output\.dense|attn\.c_proj|to_out(\.0)?|attn\.proj|"
+        r"attention\.dense|self_attention\.dense|\w*Attention\.o)$",
     ),
     ("classifier", r"(^|\.)(lm_head|classifier(\.\w+)?|score|cls|head|logits|fc_out|qa_outputs)$"),
     (
         "ffn",
         r"\.((intermediate|output)\.dense|(gate|up|down|gate_up)_proj|fc1|fc2|lin1|lin2|c_fc|"
-        r"w[123]|wi(_[01])?|dense_h_to_4h|dense_4h_to_h|(mlp|ffn|feed_forward)\.\w+(\.\d+)?)$",
+        r"w[123]|wi(_[01])?|dense_h_to_4h|dense_4h_to_h|(mlp|ffn|feed_forward|DenseReluDense)\.\w+(\.\d+)?)$",
     ),
 )
 
@@ -51,6 +51,11 @@ def role_of_layers(model: ir.Model, nodes: Sequence[ir.Node]) -> dict[str, Role]
             roles[name] = named
         else:
             roles[name] = topology.get(name) or _feed_forward_role(node)
+    gated = {node.inputs[0] for node in nodes if roles[str(node.name)] == "ffn"}
+    for node in nodes:
+        # The ungated half of a gated feed-forward network reads what its gate reads.
+        if roles[str(node.name)] == "other" and node.inputs[0] in gated:
+            roles[str(node.name)] = "ffn"
     return roles
 
 

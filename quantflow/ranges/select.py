@@ -1,4 +1,4 @@
-"""The range in force for one tensor: that of the configured estimator, or the one `auto` chooses."""
+"""The range in force for one tensor: the configured estimator's, or the one `auto` chooses."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
@@ -18,8 +19,10 @@ from quantflow.artifacts.ranges_record import (
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.graph.edit import constant, values_by_name, with_outputs
 from quantflow.graph.model_io import load_model, model_bytes
+from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.clipping import Subject, clipping_rows
 from quantflow.ranges.collect import Collection, TensorStatistics, collect
+from quantflow.ranges.coverage import coverage_report, coverage_row
 from quantflow.ranges.estimators import EstimatorSettings
 from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.ranges.histogram_file import save_histograms
@@ -45,7 +48,7 @@ def inputs(context: Context) -> dict[str, str]:
 
 
 def work(context: Context, folder: Path) -> None:
-    """Write `histograms.safetensors`, `ranges.json`, `clipping.json` and `fp16.json`."""
+    """Write histograms, ranges, coverage, the clipping report and the fp16 report."""
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     model = load_model(context.folder("00_model") / "model.onnx")
     seen = _collect(context, model, record)
@@ -57,6 +60,7 @@ def work(context: Context, folder: Path) -> None:
         },
     )
     ranges, rows = _choose(context, model, record, seen)
+    _coverage(record, seen, ranges).write(folder / "coverage.json")
     RangesRecord(
         ranges=tuple(ranges),
         nonfinite=tuple(x for split in SPLITS for x in seen[split].nonfinite(split)),
@@ -127,6 +131,25 @@ def _choose(
             rows += clipping_rows(tensor.histogram, selection.candidates, selection.chosen, subject)
         context.progress("ranges", done, len(record.groups))
     return ranges, rows
+
+
+def _coverage(
+    record: ModelRecord, seen: dict[Split, Collection], ranges: list[TensorRange]
+) -> CoverageReport:
+    calibration, heldout = seen["calibration"], seen["heldout"]
+    rows = [
+        coverage_row(
+            group.tensor,
+            group.name,
+            calibration.tensors[group.tensor],
+            heldout.tensors[group.tensor],
+            heldout.ids,
+            Bounds(chosen.low, chosen.high),
+            tensors=len(record.groups),
+        )
+        for group, chosen in zip(record.groups, ranges, strict=True)
+    ]
+    return coverage_report(rows, len(calibration.ids), len(heldout.ids))
 
 
 def _fp16(context: Context, model: ir.Model, record: ModelRecord) -> Fp16Report:

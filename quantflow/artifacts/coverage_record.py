@@ -1,0 +1,51 @@
+"""Whether deployment stays inside what calibration saw (`20_ranges/coverage.json`)."""
+
+from __future__ import annotations
+
+from quantflow.artifacts.record import Record, Verdict
+
+
+class CoverageRow(Record):
+    """One tensor on the held-out deployment samples.
+
+    Attributes:
+        tensor, group: what.
+        outside_fraction: share of values beyond the extremes of the calibration set, 0-1.
+        clipped_fraction: share of values beyond the range in force, 0-1.
+        samples_outside_fraction: share of samples with a value more than half a quantization step
+            beyond those extremes, 0-1.
+        expected_fraction: that share when both sets are draws of one distribution, 0-1.
+        p_value: probability of so many such samples in that case, corrected for the number of
+            tensors.
+        reach: largest held-out magnitude beyond an extreme, relative to that extreme; 1 when none.
+        worst_samples: ids of the samples that reach furthest beyond, worst first, at most three.
+        verdict: `fail` for a large and certain excess, `warn` for a certain one.
+    """
+
+    tensor: str
+    group: str
+    outside_fraction: float
+    clipped_fraction: float
+    samples_outside_fraction: float
+    expected_fraction: float
+    p_value: float
+    reach: float
+    worst_samples: tuple[str, ...]
+    verdict: Verdict
+
+
+class CoverageReport(Record):
+    """The test that decides whether the calibrated ranges fit production.
+
+    Attributes:
+        verdict: the worst of the rows.
+        reasons: a sentence for each tensor that does not pass.
+        calibration_samples, heldout_samples: how many.
+        rows: in graph order.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    calibration_samples: int
+    heldout_samples: int
+    rows: tuple[CoverageRow, ...]

@@ -1,0 +1,120 @@
+"""What stage 1 writes about the calibration set: does it look like deployment?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quantflow.artifacts.record import Record, Verdict
+
+DriftTest = Literal["ks", "wasserstein", "jensen-shannon"]
+Selection = Literal["random", "match"]
+
+
+class FeatureDrift(Record):
+    """One feature of the calibration set against the same feature of the deployment sample.
+
+    Attributes:
+        feature: its name, such as ``text.newlines``.
+        test: the test that shows the largest effect.
+        distance: between the two sets: `ks` and `jensen-shannon` 0-1, `wasserstein` 0-2 in standard
+            deviations of both sets together.
+        noise_floor: the distance that splits of the deployment sample stay below in 95 of 100
+            cases, at the sizes of these two sets.
+        effect: distance / noise_floor.
+        verdict: by the report's `warn_above` and `fail_above`.
+        examples: ids of the calibration samples that are least like deployment, at most three.
+    """
+
+    feature: str
+    test: DriftTest
+    distance: float
+    noise_floor: float
+    effect: float
+    verdict: Verdict
+    examples: tuple[str, ...]
+
+
+class ClassifierTest(Record):
+    """How well a classifier that sees all scalar features tells the two sets apart.
+
+    Attributes:
+        auc: probability that it takes a calibration sample for more calibration-like than a
+            deployment sample, 0-1: 0.5 for sets that cannot be told apart, less for a set that was
+            matched to this very deployment sample.
+        low, high: 95% interval.
+        verdict: warn or fail when `low` is above `warn_above` or `fail_above`.
+        warn_above, fail_above: 0-1.
+    """
+
+    auc: float
+    low: float
+    high: float
+    verdict: Verdict
+    warn_above: float
+    fail_above: float
+
+
+class DriftCounts(Record):
+    """Numbers of samples.
+
+    Attributes:
+        candidates: that were looked at.
+        calibration, deployment: in the two sets.
+        calibration_effective, deployment_effective: how many different samples would average as
+            steadily: fewer than there are when some repeat others.
+        calibration_duplicates: samples that equal an earlier one.
+        evaluation_overlap: candidates passed over, since the evaluation set holds equal ones.
+        calibration_needed, deployment_needed: numbers from which the sets could be told apart; 0
+            when there are enough.
+    """
+
+    candidates: int
+    calibration: int
+    deployment: int
+    calibration_effective: float
+    deployment_effective: float
+    calibration_duplicates: int
+    evaluation_overlap: int
+    calibration_needed: int = 0
+    deployment_needed: int = 0
+
+
+class DriftSummary(Record):
+    """A drift report in short: what a random draw of the candidates would have been.
+
+    Attributes:
+        verdict, reasons, classifier: as in `DriftReport`.
+        features: the five worst.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    features: tuple[FeatureDrift, ...]
+    classifier: ClassifierTest | None
+
+
+class DriftReport(Record):
+    """`10_set/drift.json`.
+
+    Attributes:
+        verdict: the worst of all that was tested.
+        reasons: one sentence for everything that is not well, the worst first.
+        selection: how the calibration set was chosen from the candidates.
+        counts: numbers of samples.
+        warn_above, fail_above: effects from which a feature is reported and from which it fails:
+            the first is the largest effect that any feature shows in any split of the deployment
+            sample; both are 0 without a test.
+        features: the worst first; empty without a deployment sample.
+        classifier: None when one of the sets holds too few different samples.
+        before: a random draw of the same candidates, when the set was selected to match.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    selection: Selection
+    counts: DriftCounts
+    warn_above: float
+    fail_above: float
+    features: tuple[FeatureDrift, ...]
+    classifier: ClassifierTest | None
+    before: DriftSummary | None = None

@@ -1,0 +1,131 @@
+"""Range coverage: do the activations of deployment stay inside what calibration saw?
+
+If calibration and held-out samples are draws of one distribution, any order of them is as likely as
+any other. The k samples that reach furthest are then all held-out ones with probability
+``m (m-1) ... (m-k+1) / ((n+m) (n+m-1) ... (n+m-k+1))``, n calibration and m held-out samples given.
+So that probability says, for every tensor and without any assumption on its values, whether more
+held-out samples leave the calibrated range than chance explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow
+from quantflow.artifacts.record import Verdict, worst
+from quantflow.ranges.bounds import Bounds
+from quantflow.ranges.collect import TensorStatistics
+from quantflow.ranges.density import density, mass_below
+from quantflow.ranges.grid import Histogram
+
+CERTAIN = 0.01
+"""Corrected probability below which an excess is no chance."""
+
+LARGE_EXCESS = 0.1
+"""Excess share of samples outside from which on a certain excess is a failure."""
+
+
+def exceedance_p_value(exceeding: int, calibration: int, heldout: int) -> float:
+    """Probability that the `exceeding` most extreme of all samples are held-out ones.
+
+    Args:
+        exceeding: held-out samples beyond the calibration extreme of one side.
+        calibration, heldout: number of samples of each kind.
+    """
+    i = np.arange(exceeding)
+    return float(np.exp(np.log((heldout - i) / (calibration + heldout - i)).sum()))
+
+
+def outside_fraction(hist: Histogram, bounds: Bounds) -> float:
+    """Share of the values beyond some bounds, 0-1, exact to the width of a histogram bin."""
+    if hist.low >= bounds.low and hist.high <= bounds.high:
+        return 0.0
+    values = density(hist)
+    below, upto = mass_below(values, np.array([bounds.low, bounds.high]))
+    return float(below + values.total - upto) / max(values.total, 1.0)
+
+
+def coverage_row(
+    tensor: str,
+    group: str,
+    calibration: TensorStatistics,
+    heldout: TensorStatistics,
+    ids: Sequence[str],
+    chosen: Bounds,
+    *,
+    tensors: int,
+) -> CoverageRow:
+    """Coverage of one tensor.
+
+    Args:
+        tensor, group: names.
+        calibration, heldout: its statistics.
+        ids: of the held-out samples.
+        chosen: the range in force.
+        tensors: how many tensors are tested, which the p-value is corrected for (Bonferroni, two
+            sides each).
+    """
+    seen = calibration.histogram
+    # Up to half a quantization step beyond is rounding; leaving it out only raises the p-value.
+    margin = (seen.high - seen.low) / 510
+    below = heldout.sample_low < seen.low - margin
+    above = heldout.sample_high > seen.high + margin
+    n, m = len(calibration.sample_low), len(ids)
+    p = min(exceedance_p_value(int(side.sum()), n, m) for side in (below, above))
+    p = min(1.0, p * 2 * tensors)
+    share, expected = float((below | above).mean()), min(1.0, 2 / (n + 1))
+    reach = _reach(heldout.sample_low, heldout.sample_high, seen.low, seen.high)
+    order = np.argsort(-reach, kind="stable")[:3]
+    return CoverageRow(
+        tensor=tensor,
+        group=group,
+        outside_fraction=outside_fraction(heldout.histogram, Bounds(seen.low, seen.high)),
+        clipped_fraction=outside_fraction(heldout.histogram, chosen),
+        samples_outside_fraction=share,
+        expected_fraction=expected,
+        p_value=p,
+        reach=float(reach.max(initial=1.0)),
+        worst_samples=tuple(ids[int(i)] for i in order if reach[i] > 1),
+        verdict=_verdict(p, share - expected),
+    )
+
+
+def coverage_report(
+    rows: Sequence[CoverageRow], calibration_samples: int, heldout_samples: int
+) -> CoverageReport:
+    """The verdict over all tensors."""
+    reasons = [
+        f"{row.group}: {row.samples_outside_fraction:.0%} of the deployment samples leave the "
+        f"calibrated range (expected {row.expected_fraction:.0%}), up to {row.reach:.2f} times it"
+        for row in sorted(rows, key=lambda row: row.p_value)
+        if row.verdict != "pass"
+    ]
+    return CoverageReport(
+        verdict=worst(*[row.verdict for row in rows]),
+        reasons=tuple(reasons),
+        calibration_samples=calibration_samples,
+        heldout_samples=heldout_samples,
+        rows=tuple(rows),
+    )
+
+
+def _verdict(p: float, excess: float) -> Verdict:
+    if p >= CERTAIN:
+        return "pass"
+    return "fail" if excess >= LARGE_EXCESS else "warn"
+
+
+def _reach(
+    lows: NDArray[np.float64], highs: NDArray[np.float64], low: float, high: float
+) -> NDArray[np.float64]:
+    """How far each sample goes, relative to the largest magnitude of the calibrated range.
+
+    Beyond the side it leaves; 1 for a sample inside. Measured against the whole range, so that a
+    side that ends near zero does not make every excess look huge.
+    """
+    width = max(high - low, float(np.finfo(np.float32).tiny))
+    beyond = np.maximum(np.maximum(low - lows, highs - high), 0.0)
+    return 1 + np.where(np.isfinite(beyond), beyond, 0.0) / width
