@@ -50,7 +50,7 @@ export-om: env ## stages 4 and 5: deploy ONNX, then .om where atc is found
 	$(QF) export-om --config $(CONFIG) $(ARGS)
 
 bench: env ## every benchmark, each with its targets
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file $(ARGS) || exit 1; done
+	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file $(ARGS) || exit 1; done
 
 clean: ## remove the environment, results and caches
 	rm -rf $(VENV) runs build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .import_linter_cache

@@ -22,6 +22,7 @@ Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
 Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["auto", "attention", "none"]
 Metric = Literal["cosine", "relative_error", "kl"]
+Selection = Literal["random", "match"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 Size = Annotated[int, Field(ge=1)]
@@ -173,6 +174,11 @@ class SetConfig(Section):
         samples: size of the calibration set, drawn from `candidates`.
         heldout_samples: deployment samples that clipping is reported on.
         evaluation_samples: samples that fp16 and int8 are compared with fp32 on.
+        selection: `random` takes candidates by chance; `match` takes those that together look like
+            deployment.
+        deployment_samples: further deployment samples, which the calibration set is compared with
+            and matched to; all that are left when there are fewer.
+        pool_samples: candidates that `match` chooses from; all of them when there are fewer.
         candidates: pool of the calibration set.
         deployment: what production sends. Without it, held-out samples are other candidates.
         evaluation: what accuracy is measured on. Without it, other samples of `deployment`.
@@ -181,10 +187,19 @@ class SetConfig(Section):
     samples: int = Field(default=64, ge=1)
     heldout_samples: int = Field(default=64, ge=1)
     evaluation_samples: int = Field(default=64, ge=1)
+    selection: Selection = "random"
+    deployment_samples: int = Field(default=200, ge=1)
+    pool_samples: int = Field(default=400, ge=1)
     candidates: SourceConfig
     deployment: SourceConfig | None = None
     evaluation: SourceConfig | None = None
     preprocess: PreprocessConfig = PreprocessConfig()
+
+    @model_validator(mode="after")
+    def _something_to_match(self) -> SetConfig:
+        if self.selection == "match" and self.deployment is None:
+            raise ValueError("selection 'match' needs [set.deployment], which is what it matches")
+        return self
 
 
 class QuantizationConfig(Section):
@@ -462,8 +477,8 @@ def _known_keys(location: Sequence[int | str]) -> list[str]:
         if field is None:
             return []
         model = _section_in(field.annotation)
-        if get_origin(field.annotation) is dict:
-            next(parts, None)  # the key of a dict of sections, such as model.inputs.NAME
+        if get_origin(field.annotation) in (dict, tuple):
+            next(parts, None)  # the key of one of several sections, such as model.inputs.NAME
     return list(model.model_fields) if model else []
 
 

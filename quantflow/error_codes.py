@@ -104,6 +104,10 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "inputs of the configuration and of the model differ",
         "Names, types or the number of dimensions in [model.inputs] are not those of the model.",
     ),
+    "QF212": ErrorCode(
+        "output without a batch axis",
+        "Accuracy is judged sample by sample, so every output needs the batch as its first axis.",
+    ),
     # 3xx data
     "QF301": ErrorCode(
         "data source is empty",

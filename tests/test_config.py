@@ -72,7 +72,7 @@ def test_the_minimal_configuration_is_complete_with_defaults() -> None:
     config = check_config(copy.deepcopy(FACTORY), base=Path()).config
     assert config.target.cann == "2026" and config.target.buckets == ({"batch": 1},)
     assert config.quantization.estimator == "auto" and not config.quantization.symmetric
-    assert config.plan.policy == "none" and config.task is None
+    assert config.plan.pins == () and config.task is None
 
 
 def test_inputs_keep_the_order_of_the_file(tmp_path: Path) -> None:
@@ -103,6 +103,11 @@ def test_a_loaded_configuration_resolves_from_its_own_folder(tmp_path: Path) -> 
         ({"set__preprocess__tokeniser": "x"}, "set.preprocess.tokeniser", "tokenizer"),
         ({"quantization__estimater": "kl"}, "quantization.estimater", "estimator"),
         ({"plan__polcy": "none"}, "plan.polcy", "policy"),
+        (
+            {"plan__pins": [{"role": "ffn", "precison": "int8"}]},
+            "plan.pins.0.precison",
+            "precision",
+        ),
         ({"budget__cosine": 0.9}, "budget.cosine", "cosine_mean"),
         ({"runtime__thread": 1}, "runtime.thread", "threads"),
         ({"atc__timeout": 1}, "atc.timeout", "timeout_s"),
@@ -141,7 +146,9 @@ def test_an_input_may_be_called_like_a_key_and_the_suggestion_still_fits(name: s
         ({"quantization__percentile": 0.999}, "quantization.percentile"),  # a fraction, not 0-100
         ({"quantization__percentile": 100.5}, "quantization.percentile"),
         ({"quantization__percentile": float("nan")}, "quantization.percentile"),
-        ({"budget__nonfinite_fraction": 5}, "budget.nonfinite_fraction"),  # a percentage
+        ({"plan__pins": {"role": "ffn"}}, "plan.pins"),
+        ({"plan__pins": [{"role": "ffn"}, {"role": "mlp"}]}, "plan.pins.1.role"),
+        ({"plan__pins": [{"role": "ffn", "pattern": "*"}]}, "plan.pins.0"),
         ({"budget__cosine_mean": 99}, "budget.cosine_mean"),
         ({"budget__cosine_mean": float("nan")}, "budget.cosine_mean"),
         ({"run__seed": -1}, "run.seed"),
@@ -425,6 +432,18 @@ def test_the_providers_of_the_configuration_are_those_of_the_runtime() -> None:
     from quantflow.runtime.onnxruntime_runner import PROVIDERS
 
     assert set(get_args(c.RuntimeConfig.model_fields["provider"].annotation)) == set(PROVIDERS)
+
+
+def test_the_roles_of_pins_are_those_of_layers() -> None:
+    from quantflow.artifacts.model_record import Role
+
+    assert set(get_args(c.Role)) == set(get_args(Role))
+
+
+def test_the_metrics_of_the_configuration_are_those_of_the_table() -> None:
+    from quantflow.numerics.output_metrics import OUTPUT_METRICS
+
+    assert set(get_args(c.Metric)) == set(OUTPUT_METRICS)
 
 
 def test_the_default_chip_is_one_that_atc_knows() -> None:

@@ -1,6 +1,7 @@
-"""Records of the set: paragraphs of Wikipedia, and the documents of Lee et al.
+"""Records of the set: paragraphs of Wikipedia, Python functions, the documents of Lee et al.
 
-The files come with the gensim package, which is used for its data only and never imported.
+The texts come with the gensim package, which is used for its data only and never imported; the
+functions are those of the running interpreter's standard library.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
+from python_source import functions
 from wikitext import paragraphs
 
 Record = dict[str, str]
@@ -20,9 +22,19 @@ DUMP = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 DOCUMENTS = "lee.cor"
 
 
+def candidates() -> list[Record]:
+    """Candidates for calibration, half of which are no prose: paragraphs, then functions."""
+    return calibration_paragraphs() + python_functions()
+
+
 def calibration_paragraphs() -> list[Record]:
-    """Candidates for calibration: records with `text` and `title`, from every third article."""
+    """The prose among them: records with `text` and `title`, from every third article."""
     return _paragraphs_of_part(0)
+
+
+def python_functions() -> list[Record]:
+    """The rest: records with the `text` of a function and its module as `title`."""
+    return [{"text": text, "title": module} for module, text in functions()]
 
 
 def deployment_paragraphs() -> list[Record]:

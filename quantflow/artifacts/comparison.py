@@ -101,8 +101,40 @@ class SummaryOm(Record):
     status: str
 
 
+class SummaryGate(Record):
+    """A gate in short."""
+
+    verdict: Verdict
+
+
+class SummaryPlan(Record):
+    """The plan in force in short.
+
+    Attributes:
+        policy: what made it.
+        verified: whether this very plan met the budget when stage 3 ran it; false for a plan that
+            was edited since, and for the default one that holds before stage 3 has run.
+    """
+
+    policy: str
+    verified: bool
+
+
 class Summary(Record):
-    """`summary.json`, the one file for other programs to read."""
+    """`summary.json`, the one file for other programs to read.
+
+    Attributes:
+        verdict: the worst of all gates.
+        reasons: one sentence for everything that did not pass.
+        fidelity: of the outputs to fp32.
+        int8_mac_fraction: share of the layers' multiply-accumulates that run in INT8, 0-1.
+        fp16_groups, fp32_islands: names of what is not INT8.
+        task: metric by precision; empty without a task.
+        deploy, om: the file for atc, and what became of it.
+        drift: does the calibration set look like deployment?
+        coverage: does deployment stay inside the calibrated ranges?
+        plan: which layers are INT8.
+    """
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -113,3 +145,6 @@ class Summary(Record):
     task: dict[Precision, TaskScore]
     deploy: SummaryDeploy
     om: SummaryOm
+    drift: SummaryGate
+    coverage: SummaryGate
+    plan: SummaryPlan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from quantflow.artifacts.record import Record, Verdict
+from quantflow.config import Selection
 
 DriftTest = Literal["ks", "wasserstein", "jensen-shannon"]
-Selection = Literal["random", "match"]
 
 
 class FeatureDrift(Record):

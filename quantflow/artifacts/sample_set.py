@@ -44,7 +44,7 @@ class SetRecord(Record):
     """Describes a set: `set.json`.
 
     Attributes:
-        name: `calibration`, `heldout`, `evaluation` or `task`.
+        name: `calibration`, `heldout`, `evaluation`, `deployment` or `task`.
         source: where the records came from.
         inputs: numpy dtype of every input.
         samples: in the order they are read.

@@ -1,9 +1,9 @@
-"""The sets of a run, drawn and written: calibration, held-out, evaluation and task samples."""
+"""The sets of a run, drawn, judged and written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -12,24 +12,22 @@ import numpy as np
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.artifacts.sample_set import SetRecord, write_set
 from quantflow.calibration.draw import Drawn, Pool, draw, in_order, shuffled
+from quantflow.calibration.features.extract import Extractor
+from quantflow.calibration.features.model import OutputFeatures
+from quantflow.calibration.features.tokens import unknown_id
+from quantflow.calibration.gate import choose
+from quantflow.calibration.plans import (
+    STREAMS,
+    SetPlan,
+    check_counts,
+    plans_of,
+    sources_of,
+    stand_in,
+)
 from quantflow.calibration.preprocess import Preprocessor, make_preprocessor
 from quantflow.calibration.sources import describe, read_records, source_digest
-from quantflow.config import Config, SetConfig, SourceConfig, TaskConfig
-from quantflow.errors import Problem, QuantflowError
+from quantflow.config import Config, SourceConfig, TaskConfig, resolve_path
 from quantflow.progress import Progress, no_progress
-
-_STREAMS = {"candidates": 0, "deployment": 1, "evaluation": 2}
-"""Random stream of every source, so that one's length does not move another's draw."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A set to draw, the source it comes from, and the key that gives its size."""
-
-    name: str
-    source: str
-    count: int
-    key: str
 
 
 def build_sets(
@@ -39,96 +37,108 @@ def build_sets(
     out_dir: Path,
     progress: Progress = no_progress,
     limit: int | None = None,
+    outputs: OutputFeatures | None = None,
 ) -> dict[str, SetRecord]:
-    """Draw the sets and write each to a folder of its name in `out_dir`.
+    """Draw the sets and write each to a folder of its name in `out_dir`, and ``drift.json``.
 
-    `evaluation` is drawn first, then `heldout`, then `calibration`, each without the content of
-    those before: so the samples that accuracy is measured on stay the same when the candidates
-    change. `task`, when there is one, holds all records of its source in their order.
+    `evaluation` is drawn first, then `heldout`, then the candidates of `calibration`, then
+    `deployment`, each without the content of those before: so the samples that accuracy is measured
+    on stay the same when the candidates change. `task`, when there is one, holds all records of its
+    source in their order.
 
     Args:
         config: the sections `set`, `task` and `run.seed` count.
         base: directory that relative paths and modules start from.
         inputs: the model's inputs, with the batch axis.
-        out_dir: receives ``evaluation/``, ``heldout/``, ``calibration/`` and ``task/``.
+        out_dir: receives ``evaluation/``, ``heldout/``, ``calibration/``, ``deployment/``,
+            ``task/`` and ``drift.json``.
         progress: called after every sample.
         limit: most samples of a set; a task stays whole, since its scores are for all records.
+        outputs: features of the model's outputs, for the drift report.
 
     Returns:
         What was written, by name of the set.
 
     Raises:
         QuantflowError: QF104, QF105 and QF301 to QF308; too few records are an error, never a
-            smaller set.
+            smaller set, but for `deployment`, of which the drift report says what is missing.
     """
     preprocess = make_preprocessor(config.set.preprocess, inputs, base)
-    sources, plans = _sources(config.set), _plans(config.set, limit)
+    sources, plans = sources_of(config.set), plans_of(config.set, limit)
     pools = {name: _pool(name, source, config, base) for name, source in sources.items()}
-    _check_counts(pools, plans)
+    check_counts(pools, plans)
+    drawn = _draw(pools, plans, preprocess, progress)
+    extract = Extractor(tuple(inputs), _unknown_id(config, base), outputs)
+    size = next(plan.least for plan in plans if plan.name == "calibration")
+    drawn["calibration"] = _calibration(config, size, drawn, extract, out_dir, progress)
     notes = (*preprocess.notes, *_same_source_notes(sources, base))
     records: dict[str, SetRecord] = {}
-    taken: set[str] = set()
     for plan in plans:
-        tick = _ticker(progress, plan.name, plan.count)
-        drawn = draw(pools[plan.source], plan.count, preprocess, taken=taken, tick=tick)
-        taken |= drawn.digests
         origin = f"{plan.source}: {describe(sources[plan.source])}, seed {config.run.seed}"
-        record = _record(plan.name, origin, drawn, inputs, (*_stand_in(plan), *notes))
-        write_set(out_dir / plan.name, record, drawn.samples)
-        records[plan.name] = record
+        set_notes = (*stand_in(plan), *notes)
+        records[plan.name] = _record(plan.name, origin, drawn[plan.name], inputs, set_notes)
+        write_set(out_dir / plan.name, records[plan.name], drawn[plan.name].samples)
     if config.task is not None:
-        record, drawn = _task_set(config.task, config, base, preprocess, progress)
-        write_set(out_dir / "task", record, drawn.samples)
+        record, task = _task_set(config.task, config, base, preprocess, progress)
+        write_set(out_dir / "task", record, task.samples)
         records["task"] = record
     return records
 
 
-def _sources(sets: SetConfig) -> dict[str, SourceConfig]:
-    named = {name: getattr(sets, name) for name in _STREAMS}
-    return {name: source for name, source in named.items() if source is not None}
+def _draw(
+    pools: Mapping[str, Pool], plans: list[SetPlan], preprocess: Preprocessor, progress: Progress
+) -> dict[str, Drawn]:
+    """The samples of every plan. A plan that comes to nothing is taken off the list."""
+    drawn: dict[str, Drawn] = {}
+    taken: set[str] = set()
+    for plan in tuple(plans):
+        drawn[plan.name] = draw(
+            pools[plan.source],
+            plan.count,
+            preprocess,
+            least=plan.least,
+            taken=taken,
+            tick=_ticker(progress, plan.name, plan.count),
+        )
+        taken |= drawn[plan.name].digests
+        if not drawn[plan.name]:
+            plans.remove(plan)
+    return drawn
 
 
-def _plans(sets: SetConfig, limit: int | None) -> list[_Plan]:
-    """The sets in the order they are drawn."""
-    deployment = "deployment" if sets.deployment else "candidates"
-    evaluation = "evaluation" if sets.evaluation else deployment
-    wanted = [
-        ("evaluation", evaluation, sets.evaluation_samples, "set.evaluation_samples"),
-        ("heldout", deployment, sets.heldout_samples, "set.heldout_samples"),
-        ("calibration", "candidates", sets.samples, "set.samples"),
-    ]
-    most = limit or max(count for _, _, count, _ in wanted)
-    return [_Plan(name, source, min(count, most), key) for name, source, count, key in wanted]
+def _calibration(
+    config: Config,
+    count: int,
+    drawn: Mapping[str, Drawn],
+    extract: Extractor,
+    out_dir: Path,
+    progress: Progress,
+) -> Drawn:
+    """The `count` candidates that are calibrated with; the gate's report goes to `drift.json`."""
+    candidates, deployment = drawn["calibration"], drawn.get("deployment")
+    if not deployment:  # nothing to compare with, so there is no need to run the model
+        extract = replace(extract, outputs=None)
+    choice = choose(
+        extract(candidates, "candidates", progress),
+        extract(deployment, "deployment", progress) if deployment else None,
+        count,
+        selection=config.set.selection,
+        seed=config.run.seed,
+        evaluation_overlap=sum(x in drawn["evaluation"].digests for x in candidates.passed),
+    )
+    choice.report.write(out_dir / "drift.json")
+    return candidates.take(choice.rows)
 
 
-def _stand_in(plan: _Plan) -> tuple[str, ...]:
-    """Says so where a set comes from another source than the one meant for it."""
-    meant = {"evaluation": "evaluation", "heldout": "deployment", "calibration": "candidates"}
-    source = meant[plan.name]
-    if plan.source == source:
-        return ()
-    return (f"There is no set.{source}: these are other samples of set.{plan.source}.",)
+def _unknown_id(config: Config, base: Path) -> int | None:
+    name = config.set.preprocess.tokenizer
+    return unknown_id(resolve_path(name, base)) if name is not None else None
 
 
 def _pool(name: str, source: SourceConfig, config: Config, base: Path) -> Pool:
     records = read_records(source, base)
-    order = shuffled(len(records), seed=config.run.seed, stream=_STREAMS[name])
+    order = shuffled(len(records), seed=config.run.seed, stream=STREAMS[name])
     return Pool(name, records, order, config.set.preprocess.column)
-
-
-def _check_counts(pools: Mapping[str, Pool], plans: Sequence[_Plan]) -> None:
-    """Refuse what cannot work before anything is preprocessed, all sources at once."""
-    problems: list[Problem] = []
-    for name, pool in pools.items():
-        asked = [plan for plan in plans if plan.source == name]
-        total = sum(plan.count for plan in asked)
-        if total > len(pool.records):
-            parts = " + ".join(f"{plan.count} ({plan.key})" for plan in asked)
-            what = f"{name} has {len(pool.records)} records, {total} are needed: {parts}"
-            fix = "add records, or lower " + " or ".join(plan.key for plan in asked)
-            problems.append(Problem("QF308", what, where=f"set.{name}", fix=fix))
-    if problems:
-        raise QuantflowError(problems)
 
 
 def _same_source_notes(sources: Mapping[str, SourceConfig], base: Path) -> tuple[str, ...]:
@@ -161,7 +171,7 @@ def _record(
         samples=drawn.infos,
         padding_fraction=_padding_fraction(drawn, inputs),
         duplicates=len(drawn.infos) - len(drawn.digests),
-        overlap=drawn.overlap,
+        overlap=len(drawn.passed),
         notes=notes,
     )
 

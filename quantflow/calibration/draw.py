@@ -34,11 +34,31 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Samples with what describes them, and how many records were passed over."""
+    """Samples with what describes them.
+
+    Attributes:
+        infos: where they came from.
+        samples: their arrays.
+        texts: the text of every record, None where its column holds none.
+        passed: content digests of the records that were passed over.
+    """
 
     infos: tuple[SampleInfo, ...]
     samples: Sequence[dict[str, NDArray[Any]]]
-    overlap: int
+    texts: tuple[str | None, ...]
+    passed: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def take(self, rows: Sequence[int]) -> Drawn:
+        """The samples at some positions, in that order."""
+        return Drawn(
+            infos=tuple(self.infos[row] for row in rows),
+            samples=[self.samples[row] for row in rows],
+            texts=tuple(self.texts[row] for row in rows),
+            passed=self.passed,
+        )
 
     @property
     def digests(self) -> frozenset[str]:
@@ -61,6 +81,7 @@ def draw(
     count: int,
     preprocess: Preprocessor,
     *,
+    least: int | None = None,
     taken: Collection[str] = (),
     tick: Callable[[int], None] = lambda done: None,
 ) -> Drawn:
@@ -73,6 +94,7 @@ def draw(
         pool: what to draw from; its order moves on.
         count: number of samples.
         preprocess: from record to sample.
+        least: number of samples that will do when the pool runs out; without it, `count`.
         taken: content digests of samples that must not be drawn.
         tick: called with the number of samples drawn so far.
 
@@ -81,22 +103,27 @@ def draw(
     """
     infos: list[SampleInfo] = []
     samples: list[dict[str, NDArray[Any]]] = []
-    overlap = 0
+    texts: list[str | None] = []
+    passed: list[str] = []
     while len(samples) < count:
         index = next(pool.order, None)
+        if index is None and least is not None and len(samples) >= least:
+            break
         if index is None:
-            _ran_out(pool, len(samples), count, overlap)
+            _ran_out(pool, len(samples), least or count, len(passed))
         name = f"{pool.name}[{index}]"
         record = pool.records[index]
         sample = preprocess(record, name)
         digest = sample_digest(sample)
         if digest in taken:
-            overlap += 1
+            passed.append(digest)
             continue
+        text = record.get(pool.column)
         infos.append(SampleInfo(id=name, digest=digest, preview=preview(record, pool.column)))
         samples.append(sample)
+        texts.append(text if isinstance(text, str) else None)
         tick(len(samples))
-    return Drawn(tuple(infos), samples, overlap)
+    return Drawn(tuple(infos), samples, tuple(texts), tuple(passed))
 
 
 def _ran_out(pool: Pool, drawn: int, count: int, overlap: int) -> NoReturn:

@@ -33,8 +33,9 @@ def tensors_of(model: ModelRecord, names: frozenset[str]) -> list[str]:
 
 
 def filter_sheet(sheet: Sheet, names: frozenset[str]) -> Sheet:
-    """The rows about one of `names`, which the first column says."""
-    rows = tuple(row for row in sheet.rows if row[0] in names)
+    """The rows about one of `names`, which the first column of text says."""
+    subject = sheet.align.index("l")
+    rows = tuple(row for row in sheet.rows if row[subject] in names)
     return Sheet(sheet.title, sheet.head, sheet.align, rows, sheet.note)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from quantflow.progress import Progress, no_progress
 
 LINE_INTERVAL_S = 10.0
-"""Seconds between plain lines on the same piece of work."""
+"""Seconds between plain lines, but for the ends of pieces of work."""
 
 
 @contextmanager
@@ -28,33 +28,35 @@ def drawing(*, quiet: bool) -> Generator[Progress]:
 def plain_lines(
     write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Progress:
-    """A callback that writes a line when work starts, at its end, and now and then between.
+    """A callback that writes a line at the end of each piece of work, and now and then between.
 
     Args:
         write: given each line.
         clock: seconds.
     """
-    current, started, written = "", 0.0, 0.0
+    current, started, ended, written = "", 0.0, False, clock()
 
     def progress(label: str, done: int, total: int) -> None:
-        nonlocal current, started, written
+        nonlocal current, started, ended, written
         now = clock()
         if label != current:
-            current, started, written = label, now, now
-            if not total or done < total:
-                write(f"{label} ...")
-        elif total and done < total and now - written >= LINE_INTERVAL_S:
-            written = now
-            write(f"{label}: {done}/{total}{_time_left(now - started, done, total)}")
-        if total and done >= total:
-            write(f"{label}: {total}/{total} in {now - started:.1f} s")
-            current = ""
+            current, started, ended = label, now, False
+        finished = 0 < total <= done
+        # Work whose extent shows on the way may come to an end more than once.
+        if now - written >= LINE_INTERVAL_S or (finished and not ended):
+            ended, written = ended or finished, now
+            write(_line(label, done, total, now - started))
 
     return progress
 
 
-def _time_left(elapsed: float, done: int, total: int) -> str:
-    return f", about {elapsed / done * (total - done):.0f} s left" if done else ""
+def _line(label: str, done: int, total: int, elapsed: float) -> str:
+    if not total:
+        return f"{label} ..."
+    if done >= total:
+        return f"{label}: {done}/{total} in {elapsed:.1f} s"
+    left = f", about {elapsed / done * (total - done):.0f} s left" if done and elapsed else ""
+    return f"{label}: {done}/{total}{left}"
 
 
 @contextmanager

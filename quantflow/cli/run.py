@@ -75,7 +75,7 @@ def run_all(options: Options, *, keep_going: bool) -> int:
         The exit status.
     """
     from quantflow.cli.session import session
-    from quantflow.cli.summary_file import refresh_summary
+    from quantflow.stages.summary import refresh_summary
     from quantflow.report.html import report_is_fresh, write_report
     from quantflow.stages.pipeline import STAGES
 

@@ -20,9 +20,14 @@ class What(StrEnum):
     LAYERS = "layers"
     GROUPS = "groups"
     SET = "set"
+    DRIFT = "drift"
     RANGES = "ranges"
     CLIPPING = "clipping"
+    COVERAGE = "coverage"
     FP16 = "fp16"
+    SCORES = "scores"
+    CURVE = "curve"
+    POLICIES = "policies"
     PLAN = "plan"
     PARITY = "parity"
     SUMMARY = "summary"
@@ -52,7 +57,8 @@ def show(
     Examples:
       quantflow show layers
       quantflow show ranges --layer encoder.layer.0.output.dense
-      quantflow show clipping --limit 5
+      quantflow show coverage --limit 5
+      quantflow show scores
       quantflow show plan --json
     """
     from quantflow.cli.session import finished_run
@@ -92,6 +98,8 @@ def _show_view(
             where=str(run.root),
             fix=f"run `{view.command}`",
         )
+    if layer and not view.by_layer:
+        fail("QF107", f"{what} is not told layer by layer", where="--layer", fix="leave it out")
     names = related_names(found.model, layer) if layer and found.model else None
     if as_json:
         trees = {name: x.model_dump(mode="json") for name, x in records.items()}

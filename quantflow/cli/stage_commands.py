@@ -68,7 +68,7 @@ def run_one(folder: str, options: Options) -> int:
         The exit status.
     """
     from quantflow.cli.session import session
-    from quantflow.cli.summary_file import refresh_summary
+    from quantflow.stages.summary import refresh_summary
     from quantflow.stages.pipeline import STAGES, run_stage
 
     stage = next(stage for stage in STAGES if stage.folder == folder)

@@ -9,7 +9,15 @@ from typing import Any, cast
 
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory
-from quantflow.report import comparison_sheets, export_sheets, model_sheets, range_sheets
+from quantflow.report import (
+    comparison_sheets,
+    coverage_sheets,
+    drift_sheets,
+    export_sheets,
+    model_sheets,
+    plan_sheets,
+    range_sheets,
+)
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.sheet import Sheet, db_text
 
@@ -22,11 +30,13 @@ class View:
         command: what makes its artifacts.
         parts: attributes of `Artifacts` that hold the records behind it.
         sheets: its tables.
+        by_layer: whether rows are about layers, groups or tensors, so that one can be asked for.
     """
 
     command: str
     parts: tuple[str, ...]
     sheets: Callable[[Artifacts], list[Sheet]]
+    by_layer: bool = True
 
     def records(self, found: Artifacts) -> dict[str, Record]:
         """The records by name; empty when none is there."""
@@ -61,9 +71,31 @@ def _fp16(found: Artifacts) -> list[Sheet]:
     return [range_sheets.islands_sheet(found.fp16), range_sheets.fp16_sheet(found.fp16)]
 
 
+def _coverage(found: Artifacts) -> list[Sheet]:
+    return [coverage_sheets.coverage_sheet(found.coverage)] if found.coverage else []
+
+
+def _scores(found: Artifacts) -> list[Sheet]:
+    return [plan_sheets.scores_sheet(found.sweep)] if found.sweep else []
+
+
+def _curve(found: Artifacts) -> list[Sheet]:
+    return [plan_sheets.curve_sheet(found.sweep, found.plan)] if found.sweep else []
+
+
+def _policies(found: Artifacts) -> list[Sheet]:
+    edited = found.plan_edited
+    return [plan_sheets.policies_sheet(found.sweep, edited=edited)] if found.sweep else []
+
+
 def _plan(found: Artifacts) -> list[Sheet]:
-    factors = [export_sheets.factors_sheet(found.export)] if found.export else []
-    return [export_sheets.plan_sheet(found.plan), *factors] if found.plan else factors
+    if found.plan is None:
+        return []
+    return [plan_sheets.plan_sheet(found.plan, edited=found.plan_edited)]
+
+
+def _factors(found: Artifacts) -> list[Sheet]:
+    return [export_sheets.factors_sheet(found.export)] if found.export else []
 
 
 def _parity(found: Artifacts) -> list[Sheet]:
@@ -74,6 +106,16 @@ def _sets(found: Artifacts) -> list[Sheet]:
     if not found.sets:
         return []
     return [model_sheets.sets_sheet(found.sets), *map(model_sheets.samples_sheet, found.sets)]
+
+
+def _drift(found: Artifacts) -> list[Sheet]:
+    if found.drift is None:
+        return []
+    return [
+        drift_sheets.features_sheet(found.drift),
+        drift_sheets.examples_sheet(found.drift, found.sets),
+        drift_sheets.selections_sheet(found.drift),
+    ]
 
 
 def _summary(found: Artifacts) -> list[Sheet]:
@@ -87,13 +129,19 @@ def _summary(found: Artifacts) -> list[Sheet]:
 VIEWS: dict[str, View] = {
     "layers": View("quantflow prepare", ("model", "comparison"), _layers),
     "groups": View("quantflow prepare", ("model",), _groups),
-    "set": View("quantflow build-set", ("sets",), _sets),
+    "set": View("quantflow build-set", ("sets",), _sets, by_layer=False),
+    "drift": View("quantflow build-set", ("drift",), _drift, by_layer=False),
     "ranges": View("quantflow calibrate", ("ranges",), _ranges),
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
+    "coverage": View("quantflow calibrate", ("coverage",), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
-    "plan": View("quantflow export-onnx", ("plan", "export"), _plan),
+    "scores": View("quantflow sweep", ("sweep",), _scores),
+    "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),
+    "policies": View("quantflow sweep", ("sweep",), _policies, by_layer=False),
+    "plan": View("quantflow sweep", ("plan",), _plan),
+    "factors": View("quantflow export-onnx", ("export",), _factors),
     "parity": View("quantflow export-onnx", ("parity",), _parity),
-    "summary": View("quantflow compare", ("summary",), _summary),
+    "summary": View("quantflow compare", ("summary",), _summary, by_layer=False),
 }
 
 

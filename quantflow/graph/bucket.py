@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import onnx_ir as ir
@@ -99,7 +100,8 @@ def infer_shapes(model: ir.Model) -> None:
 
 def bucket_name(dims: Mapping[str, int]) -> str:
     """Name of a bucket, such as ``batch1_length128``; fit for file names."""
-    return "_".join(f"{name}{size}" for name, size in dims.items()) or "static"
+    parts = (re.sub(r"\W+", "-", name) + str(size) for name, size in dims.items())
+    return "_".join(parts).lstrip("-") or "static"
 
 
 def _fixed(dim: int | ir.SymbolicDim, dims: Mapping[str, int]) -> int:

@@ -36,19 +36,13 @@ from quantflow.graph.passes.decompose_layer_norm import decompose_layer_norm
 from quantflow.graph.passes.decompose_reduce_norm import decompose_reduce_norm
 from quantflow.graph.passes.normalize_gemm import normalize_gemm
 from quantflow.graph.passes.order_addition import order_addition
+from quantflow.graph.refusals import refuse, refuse_precision
 from quantflow.target.op_table import Cann, opset_ceiling, supported
 
 LEAST_OPSET = 13
 """Below it, per-channel quantization cannot be written for onnxruntime."""
 
-_FORBIDDEN = {"Loop", "Scan"}
-_QUANTIZED = {
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
-    "ConvInteger", "MatMulInteger", "AscendQuant", "AscendDequant",
-}  # fmt: skip
 _NOOP = "noop_with_empty_axes"
-_HALF = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-_DOUBLE = ir.DataType.DOUBLE
 
 
 def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
@@ -70,17 +64,16 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     _settle_domain(model)
     InlinePass()(model)
     RemoveInitializersFromInputsPass()(model)
-    _refuse(model)
-    _refuse_domains(model)
+    refuse(model)
     make_node_names_unique(model)
     notes = _if_notes(model)
     fold(model)
-    _refuse_precision(model)
+    refuse_precision(model)
     notes += _legalize(model, cann)
     _fold_batch_norm(model)
     normalize_gemm(model)
     order_addition(model)
-    notes += _note("mask fill values beyond fp16 set to 32768", clamp_attention_mask(model))
+    notes += _note("mask fill values beyond fp16 set to 16384", clamp_attention_mask(model))
     _tidy(model, outputs)
     _check_ops(model, cann, opset(model))
     return notes
@@ -130,69 +123,6 @@ def _settle_domain(model: ir.Model) -> None:
         imports[""] = imports.pop("ai.onnx")
     if "" not in imports:
         fail("QF201", "the model imports no ONNX opset", fix="export it with an opset import")
-
-
-def _refuse(model: ir.Model) -> None:
-    problems = list[Problem]()
-    for node in model.graph.all_nodes():
-        place = f"{node.op_type} {node.name or '(unnamed)'}"
-        if node.op_type in _FORBIDDEN:
-            problems.append(
-                Problem(
-                    "QF207",
-                    f"atc has no parser for {node.op_type}",
-                    where=place,
-                    fix="export the model with its loops unrolled",
-                )
-            )
-        if node.op_type in _QUANTIZED:
-            problems.append(
-                Problem(
-                    "QF208",
-                    "the model is already quantized",
-                    where=place,
-                    fix="give the float32 model it was made from",
-                )
-            )
-            break
-    if problems:
-        raise QuantflowError(problems)
-    _refuse_precision(model)
-
-
-def _refuse_precision(model: ir.Model) -> None:
-    weights = [
-        value for node in model.graph if node.op_type in LAYER_OPS for value in node.inputs if value
-    ]
-    wide = [value for value in (*model.graph.inputs, *weights) if value.dtype == _DOUBLE]
-    half = [
-        value
-        for value in (*model.graph.inputs, *model.graph.initializers.values())
-        if value.dtype in _HALF
-    ]
-    if half or wide:
-        fail(
-            "QF208",
-            f"the model is in {'half' if half else 'double'} precision",
-            where=str((half or wide)[0].name),
-            fix="export it in float32: fp16 is derived from it",
-        )
-
-
-def _refuse_domains(model: ir.Model) -> None:
-    foreign = [n for n in model.graph.all_nodes() if n.domain not in ("", "ai.onnx")]
-    if foreign:
-        raise QuantflowError(
-            [
-                Problem(
-                    "QF207",
-                    f"operator {n.domain}.{n.op_type} is not standard ONNX",
-                    where=str(n.name),
-                    fix="export the model with standard operators",
-                )
-                for n in foreign[:10]
-            ]
-        )
 
 
 def _if_notes(model: ir.Model) -> list[str]:

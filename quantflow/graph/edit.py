@@ -50,7 +50,7 @@ def with_outputs(model: ir.Model, names: Sequence[str], *, keep: bool = False) -
         if values[name] not in outputs:
             outputs.append(values[name])
     copy.graph.outputs[:] = outputs
-    RemoveUnusedNodesPass()(copy)
+    _prune(copy)
     return copy
 
 
@@ -99,11 +99,14 @@ def cut_between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) 
     Args:
         model: any model.
         inputs: values that become graph inputs, whatever computed them before.
-        outputs: values that depend on nothing but `inputs` and constants.
+        outputs: values that depend on nothing but `inputs` and constants. One that is an input as
+            well is computed all the same, and called ``<name>/before``.
     """
     copy = copy_model(model)
     values = values_by_name(copy)
     results = [values[name] for name in outputs]
+    # A value that is an output of its graph refuses to be replaced.
+    copy.graph.outputs.clear()
     graph_inputs = list[ir.Value]()
     for name in inputs:
         value = values[name]
@@ -113,7 +116,32 @@ def cut_between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) 
             value.name, fresh.name = f"{name}/before", name
             value = fresh
         graph_inputs.append(value)
-    copy.graph.outputs[:] = results
+    copy.graph.outputs.extend(results)
     copy.graph.inputs[:] = graph_inputs
-    RemoveUnusedNodesPass()(copy)
+    _prune(copy)
     return copy
+
+
+def with_bodies(node: ir.Node) -> Iterator[ir.Node]:
+    """A node and those of its bodies, which read what they like of the graph around an If."""
+    yield node
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield from attribute.as_graph().all_nodes()
+
+
+def _prune(model: ir.Model) -> None:
+    """Remove all nodes that no output needs."""
+    waiting, needed = list[ir.Value | None](model.graph.outputs), set[ir.Node]()
+    while waiting:
+        value = waiting.pop()
+        node = value.producer() if value is not None else None
+        if node is not None and node not in needed:
+            needed.add(node)
+            waiting.extend(value for inner in with_bodies(node) for value in inner.inputs)
+    # Removing an If leaves the nodes of its bodies, and so what they read looks used.
+    for node in (x for x in model.graph if x not in needed):
+        for inner in with_bodies(node):
+            for index in range(len(inner.inputs)):
+                inner.replace_input_with(index, None)
+    RemoveUnusedNodesPass()(model)

@@ -27,7 +27,8 @@ def map_padding(model: ir.Model, mask: str, tensors: Sequence[str]) -> dict[str,
     names = free_dims(model)
     found: list[dict[str, Layout]] = []
     for start in (3, 5):
-        dims = {name: start + 8 * (2 * i + 1) * (i > 0) for i, name in enumerate(names)}
+        # Small, since a model may have few positions.
+        dims = {name: start + 4 * i for i, name in enumerate(names)}
         values = values_by_name(bucket_model(model, dims))
         shape = values[mask].shape
         found.append({t: _layout(shape, values[t].shape if t in values else None) for t in tensors})

@@ -13,7 +13,8 @@ from quantflow.graph.edit import constant
 _LAYER_OPS = {"MatMul", "Gemm", "Conv", "ConvTranspose"}
 _NONLINEAR = {"Relu", "Erf", "Tanh", "Sigmoid", "Gelu", "HardSwish", "Softplus", "Elu", "Mish",
               "LeakyRelu", "Clip", "HardSigmoid"}  # fmt: skip
-_MIXING = {"Softmax", "LayerNormalization", "ReduceMean", "InstanceNormalization", "LogSoftmax"}
+_NORMS = {"LayerNormalization", "ReduceMean", "InstanceNormalization"}
+_MIXING = _NORMS | {"Softmax", "LogSoftmax"}
 
 _QKV = r"(q|k|v|query|key|value|qkv|[qkv]_proj|[qkv]_lin|qkv_proj|c_attn|in_proj|to_[qkv]|to_qkv|" \
        r"query_key_value|wqkv|w[qkv]|[qkv]_a_proj|[qkv]_b_proj)"  # fmt: skip
@@ -120,7 +121,7 @@ def _layers_ahead(value: ir.Value) -> list[ir.Node]:
 
 
 def _walk_back(value: ir.Value | None) -> Iterator[ir.Node]:
-    """Nodes that `value` depends on, not looking past layers, products and softmaxes."""
+    """Nodes that `value` depends on, not looking past layers, products, softmaxes and angles."""
     waiting, seen = [value], set[ir.Node]()
     while waiting:
         current = waiting.pop()
@@ -129,7 +130,7 @@ def _walk_back(value: ir.Value | None) -> Iterator[ir.Node]:
             continue
         seen.add(node)
         yield node
-        if not (_is_layer(node) or _is_product(node) or node.op_type == "Softmax"):
+        if not (_is_layer(node) or _is_product(node) or node.op_type in ("Softmax", "Cos", "Sin")):
             waiting.extend(_data_inputs(node))
 
 
@@ -142,8 +143,8 @@ def _data_inputs(node: ir.Node) -> list[ir.Value | None]:
     return list(node.inputs)
 
 
-def _walk_ahead(value: ir.Value) -> Iterator[ir.Node]:
-    """Nodes that depend on `value`, not looking past layers, products, softmaxes and norms."""
+def _walk_ahead(value: ir.Value, stops: set[str] = _MIXING) -> Iterator[ir.Node]:
+    """Nodes that depend on `value`, not looking past layers, products and the ops of `stops`."""
     waiting, seen = [value], set[ir.Node]()
     while waiting:
         for use in waiting.pop().uses():
@@ -152,7 +153,7 @@ def _walk_ahead(value: ir.Value) -> Iterator[ir.Node]:
                 continue
             seen.add(node)
             yield node
-            if not (_is_layer(node) or _is_product(node) or node.op_type in _MIXING):
+            if not (_is_layer(node) or _is_product(node) or node.op_type in stops):
                 waiting.extend(node.outputs)
 
 
@@ -162,7 +163,9 @@ def _feed_forward_role(node: ir.Node) -> Role:
     behind = list(_walk_back(node.inputs[0]))
     if any(n.op_type in _NONLINEAR for n in ahead) and any(_is_layer(n) for n in ahead):
         return "ffn"
-    ends = not any(_is_layer(n) or _is_product(n) or n.op_type in _MIXING for n in ahead)
+    # A classifier's result may still pass through a softmax.
+    end = _walk_ahead(node.outputs[0], _NORMS)
+    ends = not any(_is_layer(n) or _is_product(n) or n.op_type in _NORMS for n in end)
     joined = any(n.op_type in _NONLINEAR for n in behind) and any(_is_layer(n) for n in behind)
     residual = any(
         n.op_type == "Add" and not any(constant(v) is not None for v in n.inputs) for n in ahead

@@ -10,7 +10,7 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.graph.edit import cut_between
+from quantflow.graph.edit import cut_between, with_bodies
 
 CARRIED_GROUPS = 6
 """A value that lives past the starts of more groups than this (masks, rotary tables) is carried
@@ -70,7 +70,7 @@ def segment_model(model: ir.Model, segment: Segment) -> ir.Model:
 
 def _crossing(model: ir.Model, nodes: Sequence[ir.Node]) -> list[list[str]]:
     """For every position, the values that live across it, in order of their making."""
-    position = {node: index for index, node in enumerate(nodes)}
+    position = {inner: index for index, node in enumerate(nodes) for inner in with_bodies(node)}
     inputs = list(model.graph.inputs)
     made: list[tuple[int, ir.Value]] = [(-1, value) for value in inputs]
     made += [(index, value) for index, node in enumerate(nodes) for value in node.outputs]

@@ -38,3 +38,13 @@ def bootstrap_interval(
     tail = (1 - confidence) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def mean_interval(values: NDArray[np.float64], *, seed: int) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of ``(N,)`` values.
+
+    NaN when a value is not finite: resamples that miss it would say that all is well.
+    """
+    if not np.isfinite(values).all():
+        return float("nan"), float("nan")
+    return bootstrap_interval(lambda draw: float(values[draw].mean()), len(values), seed=seed)

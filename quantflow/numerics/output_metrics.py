@@ -54,8 +54,9 @@ def relative_error(reference: Output, other: Output) -> float:
 
 def softmax_kl(reference: Output, other: Output) -> float:
     """Mean over positions of ``KL(softmax(y) || softmax(y'))`` along the last axis, in nats."""
-    p, q = _log_softmax(reference), _log_softmax(other)
-    return float((np.exp(p) * (p - q)).sum(axis=-1).mean())
+    with np.errstate(invalid="ignore"):  # infinite logits give NaN
+        p, q = _log_softmax(reference), _log_softmax(other)
+        return float((np.exp(p) * (p - q)).sum(axis=-1).mean())
 
 
 def _log_softmax(logits: Output) -> NDArray[np.float64]:

@@ -103,8 +103,9 @@ def coverage_report(
         for row in sorted(rows, key=lambda row: row.p_value)
         if row.verdict != "pass"
     ]
+    verdicts: list[Verdict] = [row.verdict for row in rows]
     return CoverageReport(
-        verdict=worst(*[row.verdict for row in rows]),
+        verdict=worst(*verdicts),
         reasons=tuple(reasons),
         calibration_samples=calibration_samples,
         heldout_samples=heldout_samples,

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from quantflow.artifacts.comparison import Comparison, Summary
+from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.digest import file_digest
+from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import OmRecord
@@ -16,13 +19,17 @@ from quantflow.artifacts.ranges_record import ClippingReport, Fp16Report, Ranges
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory, StageManifest
 from quantflow.artifacts.sample_set import SetRecord
+from quantflow.artifacts.sweep_record import SweepRecord
 
 R = TypeVar("R", bound=Record)
 
 FOLDERS = ("00_model", "10_set", "20_ranges", "30_sweep", "40_onnx", "45_compare", "50_om")
 """Stage folders in pipeline order."""
 
-SET_NAMES = ("calibration", "heldout", "evaluation", "task")
+PLAN = "plan.json"
+SUMMARY = "summary.json"
+
+SET_NAMES = ("calibration", "heldout", "evaluation", "deployment", "task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,22 @@ class Artifacts:
     """What the stages wrote; None where a stage has not run, or ran on something else.
 
     Attributes:
+        plan: the one in force: what stage 3 wrote, as edited since; before it has run, what stage 4
+            took instead.
+        plan_edited: whether a person has changed the plan since stage 3 wrote it.
         outdated: folders left out, since a stage they were made from has changed since.
     """
 
     model: ModelRecord | None = None
     sets: tuple[SetRecord, ...] = ()
+    drift: DriftReport | None = None
     ranges: RangesRecord | None = None
     clipping: ClippingReport | None = None
+    coverage: CoverageReport | None = None
     fp16: Fp16Report | None = None
+    sweep: SweepRecord | None = None
     plan: PrecisionPlan | None = None
+    plan_edited: bool = False
     export: ExportRecord | None = None
     parity: ParityReport | None = None
     om: OmRecord | None = None
@@ -58,7 +72,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         QuantflowError: QF402 when a file does not hold its record.
     """
     manifests = {folder: run.manifest(folder) for folder in FOLDERS}
-    outdated = _outdated(manifests)
+    outdated = _outdated(run, manifests)
     usable = {folder for folder in only if manifests[folder] and folder not in outdated}
 
     def read(kind: type[R], folder: str, name: str) -> R | None:
@@ -66,18 +80,23 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         return kind.read(path) if folder in usable and path.exists() else None
 
     sets = (read(SetRecord, "10_set", f"{name}/set.json") for name in SET_NAMES)
+    sweep, planned = read(SweepRecord, "30_sweep", "sweep.json"), run.folder("30_sweep") / PLAN
     return Artifacts(
         model=read(ModelRecord, "00_model", "model.json"),
         sets=tuple(record for record in sets if record is not None),
+        drift=read(DriftReport, "10_set", "drift.json"),
         ranges=read(RangesRecord, "20_ranges", "ranges.json"),
         clipping=read(ClippingReport, "20_ranges", "clipping.json"),
+        coverage=read(CoverageReport, "20_ranges", "coverage.json"),
         fp16=read(Fp16Report, "20_ranges", "fp16.json"),
-        plan=read(PrecisionPlan, "40_onnx", "plan.json"),
+        sweep=sweep,
+        plan=read(PrecisionPlan, "30_sweep", PLAN) or read(PrecisionPlan, "40_onnx", PLAN),
+        plan_edited=sweep is not None and _digest(planned) != sweep.plan_digest,
         export=read(ExportRecord, "40_onnx", "export.json"),
         parity=read(ParityReport, "40_onnx", "parity.json"),
         om=read(OmRecord, "50_om", "om.json"),
         comparison=read(Comparison, "45_compare", "comparison.json"),
-        summary=_summary(run.root / "summary.json") if "45_compare" in usable else None,
+        summary=_summary(run.root / SUMMARY) if "45_compare" in usable else None,
         outdated=tuple(folder for folder in FOLDERS if folder in outdated),
     )
 
@@ -86,15 +105,25 @@ def _summary(path: Path) -> Summary | None:
     return Summary.read(path) if path.exists() else None
 
 
-def _outdated(manifests: dict[str, StageManifest | None]) -> set[str]:
+def _outdated(run: RunDirectory, manifests: dict[str, StageManifest | None]) -> set[str]:
     """Folders whose inputs, direct or not, are no longer what is in the run directory."""
     outdated = set[str]()
     for folder, manifest in manifests.items():
         if manifest is None:
             continue
-        for name in set(manifest.inputs) & set(FOLDERS):
-            source = manifests[name]
-            digest = source.digest if source is not None else ""
-            if name in outdated or digest != manifest.inputs[name]:
+        for name, digest in manifest.inputs.items():
+            source, _, file = name.partition("/")
+            if source not in manifests:
+                continue
+            now = _digest(run.root / name) if file else _digest_of(manifests[source])
+            if source in outdated or now != digest:
                 outdated.add(folder)
     return outdated
+
+
+def _digest_of(manifest: StageManifest | None) -> str:
+    return manifest.digest if manifest is not None else ""
+
+
+def _digest(path: Path) -> str:
+    return file_digest(path) if path.exists() else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Precision, TaskScore
 from quantflow.report.gates import Gate
-from quantflow.report.sheet import Sheet, cosine_text, db_text, number_text
+from quantflow.report.sheet import Sheet, cosine_text, db_text, interval_text, number_text
 
 _TITLES = {
     "fp16": "fp16",
@@ -46,7 +46,7 @@ def _fidelity_cells(fidelity: Fidelity | None) -> tuple[str, ...]:
         return ("1", "", "1", "0")
     return (
         cosine_text(fidelity.cosine_mean),
-        f"{cosine_text(fidelity.cosine_low)} to {cosine_text(fidelity.cosine_high)}",
+        interval_text(fidelity.cosine_low, fidelity.cosine_high),
         cosine_text(fidelity.cosine_min),
         number_text(fidelity.max_abs_error),
     )

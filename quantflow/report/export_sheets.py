@@ -1,20 +1,10 @@
-"""Tables of the plan, the deploy model, its parity and the conversion."""
+"""Tables of the deploy model, its parity and the conversion."""
 
 from __future__ import annotations
 
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
 from quantflow.artifacts.om_record import OmRecord
-from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.report.sheet import Sheet, cosine_text, count_text, dims_text, number_text
-
-
-def plan_sheet(plan: PrecisionPlan) -> Sheet:
-    """Precision of every group and island; what is not INT8 first."""
-    groups = sorted(plan.groups.items(), key=lambda item: item[1].precision)
-    rows = [(island.node, "fp32", f"{island.tensor} overflows fp16") for island in plan.islands]
-    rows += [(name, group.precision, group.reason) for name, group in groups]
-    head = ("group or node", "precision", "why")
-    return Sheet(f"Precision plan, policy {plan.policy}", head, "lll", tuple(rows))
 
 
 def factors_sheet(export: ExportRecord) -> Sheet:

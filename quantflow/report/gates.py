@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quantflow.artifacts.comparison import Comparison
+from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ParityReport
 from quantflow.artifacts.om_record import OmRecord
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.record import Verdict, worst
+from quantflow.artifacts.sweep_record import SweepRecord
 from quantflow.errors import ExitCode
 from quantflow.report.artifacts import Artifacts
+
+SPELLED_OUT = 5
+"""Layers that a gate names one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,14 @@ class Gate:
 def all_gates(artifacts: Artifacts) -> list[Gate]:
     """The gates of every stage that has run, in pipeline order."""
     gates: list[Gate] = []
+    if artifacts.drift is not None:
+        gates.append(drift_gate(artifacts.drift))
     if artifacts.ranges is not None:
         gates.append(finite_gate(artifacts.ranges))
+    if artifacts.coverage is not None:
+        gates.append(coverage_gate(artifacts.coverage))
+    if artifacts.sweep is not None:
+        gates.append(plan_gate(artifacts.sweep, edited=artifacts.plan_edited))
     if artifacts.parity is not None:
         gates.append(parity_gate(artifacts.parity))
     if artifacts.comparison is not None:
@@ -49,6 +61,13 @@ def gates_of(artifacts: Artifacts, stage: str) -> list[Gate]:
     return [gate for gate in all_gates(artifacts) if gate.stage == stage]
 
 
+def drift_gate(drift: DriftReport) -> Gate:
+    """The calibration set looks like deployment."""
+    other = "" if drift.selection == "match" else ', or set `selection = "match"`'
+    fix = f"look at `quantflow show drift`; give [set.candidates] more like deployment{other}"
+    return Gate("10_set", "drift", drift.verdict, drift.reasons, fix)
+
+
 def finite_gate(ranges: RangesRecord) -> Gate:
     """Every value that was seen is finite."""
     reasons = tuple(
@@ -58,6 +77,28 @@ def finite_gate(ranges: RangesRecord) -> Gate:
     )
     fix = "mend or remove the samples with NaN or Inf, or the layer that makes them"
     return Gate("20_ranges", "finite values", "fail" if reasons else "pass", reasons, fix)
+
+
+def coverage_gate(coverage: CoverageReport) -> Gate:
+    """Deployment stays inside the calibrated ranges."""
+    reasons, rest = coverage.reasons[:SPELLED_OUT], len(coverage.reasons[SPELLED_OUT:])
+    more = (f"and {rest} layers more, which `quantflow show coverage` lists",) if rest else ()
+    fix = "add samples like those in `quantflow show coverage` to [set.candidates]"
+    return Gate("20_ranges", "coverage", coverage.verdict, (*reasons, *more), fix)
+
+
+def plan_gate(sweep: SweepRecord, *, edited: bool) -> Gate:
+    """The plan meets the budget on samples that the search did not use.
+
+    Args:
+        sweep: what stage 3 found.
+        edited: whether the plan was changed since, so that what was found is of another one.
+    """
+    if edited:
+        reason = "the plan was edited after it was verified; the comparison judges it"
+        return Gate("30_sweep", "plan", "warn", (reason,))
+    fix = "edit 30_sweep/plan.json, or relax plan.pins or the budget: see `quantflow show curve`"
+    return Gate("30_sweep", "plan", "pass" if sweep.verified else "fail", sweep.reasons, fix)
 
 
 def parity_gate(parity: ParityReport) -> Gate:

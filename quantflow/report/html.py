@@ -8,7 +8,7 @@ from pathlib import Path
 from quantflow import __version__
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.run_directory import MANIFEST, RunDirectory
-from quantflow.report.artifacts import FOLDERS, Artifacts, read_artifacts
+from quantflow.report.artifacts import FOLDERS, PLAN, Artifacts, read_artifacts
 from quantflow.report.gates import all_gates, overall
 from quantflow.report.next_steps import next_steps
 from quantflow.report.sections import sections
@@ -32,9 +32,9 @@ def write_report(run: RunDirectory, path: Path) -> None:
 
 
 def report_is_fresh(run: RunDirectory, path: Path) -> bool:
-    """Whether the page was written after every stage that is there."""
-    manifests = [run.folder(folder) / MANIFEST for folder in FOLDERS]
-    times = [manifest.stat().st_mtime_ns for manifest in manifests if manifest.exists()]
+    """Whether the page was written after every stage that is there, and edits of the plan."""
+    files = [*(run.folder(folder) / MANIFEST for folder in FOLDERS), run.folder("30_sweep") / PLAN]
+    times = [file.stat().st_mtime_ns for file in files if file.exists()]
     return path.exists() and path.stat().st_mtime_ns > max(times, default=0)
 
 
@@ -78,6 +78,9 @@ def _facts(artifacts: Artifacts) -> Iterator[tuple[str, str, str]]:
     if artifacts.export is not None:
         share = f"{artifacts.export.int8_mac_fraction:.1%}"
         yield "MACs in INT8", share, f"{artifacts.export.boundaries} quant and dequant nodes"
+    if artifacts.plan is not None:
+        groups = f"{len(artifacts.plan.fp16_groups)} of {len(artifacts.plan.groups)} groups in fp16"
+        yield "precision plan", artifacts.plan.policy, groups
     if artifacts.parity is not None:
         yield "parity", cosine_text(artifacts.parity.cosine_min), "least cosine of any layer"
     if artifacts.om is not None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from quantflow.artifacts.record import Verdict
+
+VERDICT_ORDER: Final[dict[Verdict, int]] = {"fail": 0, "warn": 1, "pass": 2}
+"""Sorts the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,11 @@ def cosine_text(value: float) -> str:
     tells = 1e-10 < distance < 5e-6  # what is closer is rounding of float64
     digits = 1 + math.floor(-math.log10(distance)) if tells else 6
     return f"{value:.{digits}f}"
+
+
+def interval_text(low: float, high: float) -> str:
+    """An interval of cosines: ``0.994554 to 0.995674``."""
+    return f"{cosine_text(low)} to {cosine_text(high)}"
 
 
 def number_text(value: float) -> str:

@@ -81,7 +81,21 @@ class BucketBatch:
 
         Args:
             values: the model's outputs for `feeds`, by name.
+
+        Raises:
+            QuantflowError: QF212 for an output whose first axis is not the batch.
         """
+        size = len(next(iter(self.feeds.values())))
+        for info in self.infos:
+            shape = values[info.name].shape
+            if not shape or shape[0] != size:
+                fail(
+                    "QF212",
+                    f"output {info.name!r} has shape {shape}, its first axis is not the batch "
+                    f"of {size}",
+                    where="the model's outputs",
+                    fix="let the model return one entry per sample along the first axis",
+                )
         return [
             {info.name: _cut(values[info.name][row], info, extent) for info in self.infos}
             for row, extent in enumerate(self.extents)
@@ -159,6 +173,8 @@ def _cut(array: NDArray[Any], info: TensorInfo, extent: _Extent) -> NDArray[Any]
     for axis, name in enumerate(names):
         if isinstance(name, str) and name in extent.sizes:
             array = array.take(range(extent.sizes[name]), axis=axis)
-    if extent.positions is not None and names and str(names[0]) == extent.length:
+    # A fixed length is a mere number, which the width of an embedding may equal.
+    first = names[0] if names and (isinstance(names[0], str) or len(names) > 1) else ""
+    if extent.positions is not None and str(first) == extent.length:
         array = array[extent.positions]
     return array

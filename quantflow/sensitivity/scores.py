@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sweep_record import GroupScore
-from quantflow.numerics.bootstrap import bootstrap_interval
+from quantflow.numerics.bootstrap import mean_interval
 from quantflow.numerics.output_metrics import OutputMetric
 from quantflow.progress import Progress, no_progress
 from quantflow.sensitivity.probe import Probe
@@ -86,9 +86,7 @@ def rank(
     for group in record.groups:
         values = scores[group.name]
         damage = np.array([metric.damage(float(v)) for v in values])
-        low, high = bootstrap_interval(
-            lambda draw, damage=damage: float(damage[draw].mean()), len(damage), seed=seed
-        )
+        low, high = mean_interval(damage, seed=seed)
         found.append(
             GroupScore(
                 group=group.name,

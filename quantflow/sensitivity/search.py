@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sweep_record import CurvePoint
-from quantflow.numerics.bootstrap import bootstrap_interval
+from quantflow.numerics.bootstrap import mean_interval
 
 Cosines = Callable[[frozenset[str]], NDArray[np.float64]]
 """Measures a set of fp16 groups: ``(S,)`` cosine of every search sample."""
@@ -77,7 +77,7 @@ class Search:
             if point.fp16_groups == names:
                 return point
         values = self.cosines(fp16)
-        low, high = cosine_interval(values, seed=self.seed)
+        low, high = mean_interval(values, seed=self.seed)
         point = CurvePoint(
             fp16_groups=names,
             int8_mac_fraction=int8_share(self.record, fp16),
@@ -98,13 +98,6 @@ def growing(ranking: Sequence[str], fixed: frozenset[str]) -> Iterator[frozenset
         if group not in chosen:
             chosen = chosen | {group}
             yield chosen
-
-
-def cosine_interval(values: NDArray[np.float64], *, seed: int) -> tuple[float, float]:
-    """95% bootstrap interval of the mean of ``(S,)`` cosines; NaN when one of them is."""
-    if np.isnan(values).any():
-        return float("nan"), float("nan")
-    return bootstrap_interval(lambda draw: float(values[draw].mean()), len(values), seed=seed)
 
 
 def int8_share(record: ModelRecord, fp16: frozenset[str]) -> float:

@@ -8,9 +8,11 @@ from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
+from quantflow.calibration.features.model import OutputFeatures
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
 from quantflow.runtime.bucket_run import fit_sample
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner, build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
 
@@ -33,6 +35,10 @@ def inputs(context: Context) -> dict[str, str]:
     for name, source in sources.items():
         if source is not None:
             digests[name] = source_digest(source, base)
+    if config.set.deployment is not None:  # what the model makes of it is compared, too
+        digests["00_model"] = context.digest_of("00_model")
+        digests["runtime"] = section_digest(config.runtime)
+        digests["onnxruntime"] = build_identity()
     return digests
 
 
@@ -45,13 +51,30 @@ def _model_inputs(context: Context) -> str:
 
 
 def work(context: Context, folder: Path) -> None:
-    """Write one folder a set: `calibration`, `heldout`, `evaluation` and `task`."""
+    """Write one folder a set, and `drift.json`: does the calibration set look like deployment?"""
     record = ModelRecord.read(context.folder("00_model") / "model.json")
-    build_sets(context.config, context.loaded.base, record.inputs, folder, context.progress)
+    build_sets(
+        context.config,
+        context.loaded.base,
+        record.inputs,
+        folder,
+        context.progress,
+        outputs=_output_features(context, record),
+    )
     for directory in sorted(path.parent for path in folder.glob("*/set.json")):
         for sample in SampleSet(directory):
             # Better here than after the ranges were measured on samples that cannot be exported.
             fit_sample(sample, record, context.config.target.buckets[0])
+
+
+def _output_features(context: Context, record: ModelRecord) -> OutputFeatures | None:
+    config = context.config
+    if config.set.deployment is None:
+        return None
+    runner = OnnxRuntimeRunner(context.folder("00_model") / "model.onnx", config.runtime)
+    first = record.inputs[0].shape[0]
+    batch = first if isinstance(first, int) else config.runtime.batch
+    return OutputFeatures(runner, record, batch)
 
 
 STAGE = Stage(

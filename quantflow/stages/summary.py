@@ -2,75 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quantflow.artifacts.comparison import (
-    Comparison,
     Summary,
     SummaryDeploy,
     SummaryFidelity,
+    SummaryGate,
     SummaryOm,
+    SummaryPlan,
 )
-from quantflow.artifacts.export_record import ExportRecord, ParityReport
-from quantflow.artifacts.om_record import OmRecord
-from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.ranges_record import RangesRecord
-from quantflow.artifacts.record import Verdict, worst
 from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.report.artifacts import SUMMARY, Artifacts, read_artifacts
+from quantflow.report.gates import all_gates, overall
 
-NAME = "summary.json"
+
+def refresh_summary(run: RunDirectory) -> Artifacts:
+    """Write `summary.json` from what is current, or remove one of an earlier state.
+
+    Returns:
+        The run's artifacts, the summary included.
+    """
+    artifacts, path = read_artifacts(run), run.root / SUMMARY
+    summary = summarize(artifacts)
+    if summary is None:
+        path.unlink(missing_ok=True)
+    else:
+        summary.write(path)
+    return replace(artifacts, summary=summary)
 
 
-def summarize(run: RunDirectory) -> Summary | None:
-    """Write `summary.json` from what the stages left; None before the comparison has run."""
-    if run.manifest("45_compare") is None:
+def summarize(found: Artifacts) -> Summary | None:
+    """What the stages came to; None before the comparison has run."""
+    if not (found.drift and found.coverage and found.plan and found.export and found.parity):
         return None
-    comparison = Comparison.read(run.folder("45_compare") / "comparison.json")
-    export = ExportRecord.read(run.folder("40_onnx") / "export.json")
-    parity = ParityReport.read(run.folder("40_onnx") / "parity.json")
-    plan = PrecisionPlan.read(run.folder("40_onnx") / "plan.json")
-    om = run.folder("50_om") / "om.json"
-    verdicts, reasons = gates(run)
-    summary = Summary(
-        verdict=worst(*verdicts),
-        reasons=tuple(reasons),
+    if found.comparison is None:
+        return None
+    gates = all_gates(found)
+    return Summary(
+        verdict=overall(gates),
+        reasons=tuple(reason for gate in gates for reason in gate.reasons),
         fidelity={
             name: SummaryFidelity(
-                cosine_mean=comparison.fidelity[name].cosine_mean,
-                cosine_min=comparison.fidelity[name].cosine_min,
+                cosine_mean=found.comparison.fidelity[name].cosine_mean,
+                cosine_min=found.comparison.fidelity[name].cosine_min,
             )
             for name in ("fp16", "int8")
         },
-        int8_mac_fraction=export.int8_mac_fraction,
-        fp16_groups=tuple(plan.fp16_groups),
-        fp32_islands=tuple(island.node for island in plan.islands),
-        task=comparison.task,
+        int8_mac_fraction=found.export.int8_mac_fraction,
+        fp16_groups=tuple(found.plan.fp16_groups),
+        fp32_islands=tuple(island.node for island in found.plan.islands),
+        task=found.comparison.task,
         deploy=SummaryDeploy(
-            op_types=export.buckets[0].op_types,
-            parity_cosine=parity.cosine_min,
-            fidelity_gap=comparison.fidelity_gap,
+            op_types=found.export.buckets[0].op_types,
+            parity_cosine=found.parity.cosine_min,
+            fidelity_gap=found.comparison.fidelity_gap,
         ),
-        om=SummaryOm(status=OmRecord.read(om).status if om.exists() else "not-converted"),
+        om=SummaryOm(status=found.om.status if found.om else "not-converted"),
+        drift=SummaryGate(verdict=found.drift.verdict),
+        coverage=SummaryGate(verdict=found.coverage.verdict),
+        plan=SummaryPlan(
+            policy=found.plan.policy,
+            verified=found.sweep is not None and found.sweep.verified and not found.plan_edited,
+        ),
     )
-    summary.write(run.root / NAME)
-    return summary
-
-
-def gates(run: RunDirectory) -> tuple[list[Verdict], list[str]]:
-    """Every gate's verdict so far, and a sentence for each that did not pass."""
-    verdicts, reasons = list[Verdict](), list[str]()
-    if run.manifest("20_ranges") is not None:
-        ranges = RangesRecord.read(run.folder("20_ranges") / "ranges.json")
-        verdicts.append("fail" if ranges.nonfinite else "pass")
-        reasons += [
-            f"{x.tensor}: {x.nan} NaN and {x.inf} Inf on {x.split} samples {', '.join(x.samples)}"
-            for x in ranges.nonfinite
-        ]
-    if run.manifest("40_onnx") is not None:
-        parity = ParityReport.read(run.folder("40_onnx") / "parity.json")
-        verdicts.append(parity.verdict)
-        if parity.verdict != "pass":
-            reasons.append(f"parity of deploy model and QDQ twin: cosine {parity.cosine_min:.7f}")
-    if run.manifest("45_compare") is not None:
-        comparison = Comparison.read(run.folder("45_compare") / "comparison.json")
-        verdicts.append(comparison.verdict)
-        reasons += comparison.reasons
-    return verdicts, reasons

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from quantflow.errors import QuantflowError
 from quantflow.export.deploy import boundaries, deploy_model, pack_deq_scale, unpack_deq_scale
@@ -217,11 +217,11 @@ def test_a_weight_shared_by_two_int8_layers_is_stored_once():
 def test_a_tied_embedding_keeps_the_float_table():
     table = normal(5, 5)
     nodes = [
+        helper.make_node("Cast", ["x"], ["ids"], name="cast", to=TensorProto.INT64),
         helper.make_node("Gather", ["table", "ids"], ["e"], name="embedding"),
         helper.make_node("MatMul", ["e", "table"], ["y"], name="head"),
     ]
-    constants = {"table": table, "ids": np.array([1, 4, 2])}
-    model = onnx_model(nodes, {"x": [1]}, ["y"], constants)
+    model = onnx_model(nodes, {"x": [3]}, ["y"], {"table": table})
     exported = export(model, {"e": (-3.0, 3.0)})
     nodes = {node.name: node for node in exported.deploy.graph}
     assert np.array_equal(array_of(exported.deploy, nodes["embedding"].inputs[0]), table)

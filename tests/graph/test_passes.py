@@ -269,8 +269,8 @@ def test_a_fill_value_that_only_feeds_a_softmax_is_brought_within_fp16(
 
         model.graph.initializer.append(numpy_helper.from_array(np.int64([1, 4, 4]), "size"))
     result = check_same(model, {"s": SCORES, "m": MASK})
-    assert fill(result) == -32768.0
-    assert "mask fill values beyond fp16 set to 32768 (1x)" in canonical(model)[1]
+    assert fill(result) == -16384.0
+    assert "mask fill values beyond fp16 set to 16384 (1x)" in canonical(model)[1]
 
 
 @pytest.mark.parametrize(
@@ -305,4 +305,4 @@ def test_only_the_large_elements_of_a_mask_constant_are_changed() -> None:
     result = check_same(model, {"s": SCORES})
     changed = result.graph.initializers["big"].const_value
     assert changed is not None
-    assert np.array_equal(changed.numpy(), np.where(causal < -1e5, np.float32(-32768), causal))
+    assert np.array_equal(changed.numpy(), np.where(causal < -1e5, np.float32(-16384), causal))

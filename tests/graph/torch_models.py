@@ -85,7 +85,7 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Llama in small: grouped heads, RoPE, RMSNorm, gated FFN, head tied to the embedding."""
 
-    def __init__(self, vocabulary: int = 40, width: int = 32, layers: int = 2) -> None:
+    def __init__(self, vocabulary: int = 40, width: int = 32, layers: int = 1) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(Block(width, 4, 2) for _ in range(layers))

@@ -9,6 +9,8 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.calibration.drift.logistic import fit_logistic, standardize
+
 FOLDS = 5
 
 
@@ -28,7 +30,7 @@ class Separation:
 
 
 def classifier_test(
-    a: NDArray[np.float64], b: NDArray[np.float64], keys: Sequence[str], *, penalty: float = 1.0
+    a: NDArray[np.float64], b: NDArray[np.float64], keys: Sequence[str], *, penalty: float = 10.0
 ) -> Separation:
     """Classifier two-sample test (Lopez-Paz and Oquab 2017) with logistic regression.
 
@@ -51,58 +53,6 @@ def classifier_test(
         weights, intercept = fit_logistic(rows[~test], first[~test], penalty=penalty)
         scores[test] = rows[test] @ weights + intercept
     return area_under_curve(scores[first], scores[~first])
-
-
-def standardize(
-    rows: NDArray[np.float64], reference: NDArray[np.float64], limit: float = 5.0
-) -> NDArray[np.float64]:
-    """Centre and scale columns by mean and standard deviation of `reference`.
-
-    Values further out than `limit` standard deviations are drawn in to it; in a column that is
-    constant in `reference`, every other value is.
-
-    Args:
-        rows: ``(N, F)``.
-        reference: ``(M, F)``.
-        limit: largest absolute value of the result.
-    """
-    centre, spread = reference.mean(axis=0), reference.std(axis=0)
-    # A constant column's own rounding error is no spread.
-    least = np.abs(centre) * 1e-12 + np.finfo(np.float64).tiny
-    return np.clip((rows - centre) / np.maximum(spread, least), -limit, limit)
-
-
-def fit_logistic(
-    rows: NDArray[np.float64], positive: NDArray[np.bool_], *, penalty: float = 1.0
-) -> tuple[NDArray[np.float64], float]:
-    """Logistic regression with both classes given equal weight.
-
-    Minimises ``sum_i c_i log(1 + exp(-y_i (w x_i + w0))) + penalty |w|^2 / 2``, where the ``c_i`` of
-    each class add up to half of the number of rows.
-
-    Args:
-        rows: ``(N, F)``, standardized.
-        positive: ``(N,)``, both values occur.
-        penalty: weight of the squared coefficients; the intercept is free.
-
-    Returns:
-        The coefficients ``(F,)`` and the intercept.
-    """
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    sign = np.where(positive, 1.0, -1.0)
-    share = np.where(positive, 0.5 / positive.sum(), 0.5 / (~positive).sum()) * len(rows)
-
-    def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights, intercept = point[:-1], point[-1]
-        margin = sign * (rows @ weights + intercept)
-        slope = -share * sign * expit(-margin)
-        value = float(share @ np.logaddexp(0, -margin) + penalty * (weights @ weights) / 2)
-        return value, np.append(rows.T @ slope + penalty * weights, slope.sum())
-
-    found = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
-    return found.x[:-1], float(found.x[-1])
 
 
 def area_under_curve(a: NDArray[np.float64], b: NDArray[np.float64]) -> Separation:

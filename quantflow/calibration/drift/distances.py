@@ -31,9 +31,17 @@ class ScalarTest(NamedTuple):
     least: float
 
 
+def _itself(share: float) -> float:
+    return share
+
+
+def _root_of_double(share: float) -> float:
+    return (2 * share) ** 0.5
+
+
 SCALAR_TESTS: Final[dict[DriftTest, ScalarTest]] = {
-    "ks": ScalarTest(ks_distance, lambda share: share, least=0.05),
-    "wasserstein": ScalarTest(wasserstein_distance, lambda share: (2 * share) ** 0.5, least=0.1),
+    "ks": ScalarTest(ks_distance, _itself, least=0.05),
+    "wasserstein": ScalarTest(wasserstein_distance, _root_of_double, least=0.1),
 }
 """Tests of features that are one number a sample."""
 
@@ -70,7 +78,7 @@ def distances(a: FeatureTable, b: FeatureTable) -> NDArray[np.float64]:
 
 
 def least_distances(table: FeatureTable, share: float) -> NDArray[np.float64]:
-    """What no finite sample can rule out, or what does not matter, for each of `measures`; ``(K,)``.
+    """What samples cannot rule out, or what does not matter, for each of `measures`; ``(K,)``.
 
     Args:
         table: any with the features.

@@ -27,9 +27,7 @@ def jensen_shannon(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     return np.sqrt(np.clip(divergence, 0, 1))
 
 
-def _relative_entropy(
-    p: NDArray[np.float64], q: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _relative_entropy(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
     """``sum p log2(p / q)``; a bin that `p` leaves empty adds nothing."""
     ratio = np.divide(p, q, out=np.ones_like(q), where=p > 0)
     return (p * np.log2(ratio)).sum(axis=-1)

@@ -38,8 +38,8 @@ def noise_floor(
 
     The parts have the proportion of the two sets, and are smaller than these: as all distances here
     fall with ``sqrt(1/m + 1/n)`` when nothing has changed, what is seen is scaled to their sizes.
-    The floor is no lower than `least_distances` for a share of ``2 (1/m + 1/n)``: what so few samples
-    are like may not have shown up in the deployment sample yet, so that no split of it can tell.
+    The floor is no lower than `least_distances` for a share of ``2 (1/m + 1/n)``: what so few are
+    like may not have shown up in the deployment sample, and then no split of it can tell.
 
     Args:
         deployment: N samples, N at least 2, in an order that says nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,10 @@ class FeatureTable:
 
     def take(self, rows: Sequence[int] | NDArray[np.intp]) -> FeatureTable:
         """The samples at some positions, in that order."""
-        index = np.asarray(rows, np.intp)
+        index = np.array(rows, np.intp)
         return FeatureTable(
-            ids=tuple(self.ids[i] for i in index),
-            digests=tuple(self.digests[i] for i in index),
+            ids=tuple(self.ids[int(i)] for i in rows),
+            digests=tuple(self.digests[int(i)] for i in rows),
             names=self.names,
             values=self.values[index],
             counts={name: counts[index] for name, counts in self.counts.items()},
@@ -52,10 +52,22 @@ class FeatureTable:
             names: of the features.
             values: ``(N, len(names))``.
         """
-        return FeatureTable(
-            ids=self.ids,
-            digests=self.digests,
-            names=(*self.names, *names),
-            values=np.concatenate([self.values, values], axis=1),
-            counts=self.counts,
+        both = np.concatenate([self.values, values], axis=1)
+        return replace(self, names=(*self.names, *names), values=both)
+
+
+def shared(a: FeatureTable, b: FeatureTable) -> tuple[FeatureTable, FeatureTable]:
+    """Both tables with the features that both have, in the order of the first."""
+    names = [name for name in a.names if name in b.names]
+    counts = [name for name in a.counts if name in b.counts]
+
+    def narrow(table: FeatureTable) -> FeatureTable:
+        columns = [table.names.index(name) for name in names]
+        return replace(
+            table,
+            names=tuple(names),
+            values=table.values[:, columns],
+            counts={name: table.counts[name] for name in counts},
         )
+
+    return narrow(a), narrow(b)

@@ -18,7 +18,7 @@ _HASH = np.uint64(2654435761)
 def token_features(ids: NDArray[Any], name: str, unknown: int | None) -> dict[str, float]:
     """How rare and how varied the tokens of a sample are.
 
-    Vocabularies list frequent tokens first, by and large, so that an id tells how rare its token is.
+    Vocabularies list frequent tokens first, by and large, so an id tells how rare its token is.
 
     Args:
         ids: integers of any shape, padding left out, at least one.

@@ -2,7 +2,7 @@
 
 Exporters fill masked positions with the most negative float32. In fp16 that is minus infinity, and
 every tensor on the way to the softmax would look like an overflow. Any fill far below the scores
-does the same: ``exp(-32768 + score)`` is exactly 0 in float32 for every score below 32,000 or so.
+does the same: ``exp(-16384 + score)`` is exactly 0 in float32 for every score below 16,000 or so.
 (A row that is masked throughout differs: it attends by its scores instead of uniformly.)
 """
 
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from quantflow.graph.edit import constant
 from quantflow.numerics.rounding import FP16_MAX
 
-MASK_FILL = 32768.0
+MASK_FILL = 16384.0
 
 _CARRIERS = {
     "Add", "Cast", "Concat", "Expand", "Gather", "Identity", "Max", "Min", "Mul", "Reshape",
@@ -23,7 +23,7 @@ _CARRIERS = {
 
 
 def clamp_attention_mask(model: ir.Model) -> int:
-    """Bring finite constants beyond fp16 that only feed a softmax to +-32768."""
+    """Bring finite constants beyond fp16 that only feed a softmax to +-16384."""
     changed = 0
     for value in list(model.graph.initializers.values()):
         tensor = constant(value)

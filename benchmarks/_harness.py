@@ -1,0 +1,62 @@
+"""What all benchmarks share: measured figures beside their targets, as a table and as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure.
+
+    Attributes:
+        name: what was measured, with its unit.
+        value: the figure.
+        target: what it should reach, or None for a figure without a target.
+        better: which side of the target is good.
+    """
+
+    name: str
+    value: float
+    target: float | None = None
+    better: Literal["at least", "at most"] = "at least"
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is reached; true without one."""
+        if self.target is None:
+            return True
+        if self.better == "at least":
+            return self.value >= self.target
+        return self.value <= self.target
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """The command line that every benchmark has: ``--json FILE``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return parser.parse_args()
+
+
+def finish(title: str, figures: Sequence[Figure], json_path: Path | None) -> int:
+    """Print the figures, write them where asked; 1 when one misses its target, else 0."""
+    table = Table(title=title)
+    for column in ("figure", "measured", "target", ""):
+        table.add_column(column, justify="left" if column == "figure" else "right")
+    for figure in figures:
+        target = "" if figure.target is None else f"{figure.better} {figure.target:g}"
+        mark = "" if figure.target is None else ("ok" if figure.met else "MISSED")
+        table.add_row(figure.name, f"{figure.value:.6g}", target, mark)
+    Console(width=110).print(table)
+    if json_path is not None:
+        rows = [{**asdict(figure), "met": figure.met} for figure in figures]
+        json_path.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0 if all(figure.met for figure in figures) else 1

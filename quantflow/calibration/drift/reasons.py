@@ -1,0 +1,98 @@
+"""What is not well with a calibration set, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from quantflow.artifacts.drift_record import ClassifierTest, DriftCounts, FeatureDrift
+from quantflow.artifacts.record import Verdict
+
+SPELLED_OUT = 3
+"""Features that get a sentence of their own."""
+
+_ORDER: Final[dict[Verdict, int]] = {"fail": 0, "warn": 1, "pass": 2}
+
+
+class Reason(NamedTuple):
+    """Something that is not well: how bad it is, and a sentence."""
+
+    verdict: Verdict
+    text: str
+
+
+def find_reasons(
+    counts: DriftCounts,
+    repeats: Verdict,
+    features: Sequence[FeatureDrift],
+    classifier: ClassifierTest | None,
+) -> list[Reason]:
+    """Everything that is not well, the worst first.
+
+    Args:
+        counts: numbers of samples.
+        repeats: verdict on samples that repeat others.
+        features: the worst first.
+        classifier: None without a test.
+    """
+    found = [
+        *_of_features(features),
+        *_of_classifier(classifier),
+        *_of_repeats(counts, repeats),
+        *_of_counts(counts),
+    ]
+    return sorted(found, key=lambda reason: _ORDER[reason.verdict])
+
+
+def _of_features(features: Sequence[FeatureDrift]) -> Iterator[Reason]:
+    notable = [row for row in features if row.verdict != "pass"]
+    for row in notable[:SPELLED_OUT]:
+        yield Reason(
+            row.verdict,
+            f"{row.feature} differs from deployment: {row.test} distance {row.distance:.3f}, "
+            f"{row.effect:.1f} times the noise floor; see {', '.join(row.examples)}",
+        )
+    rest = notable[SPELLED_OUT:]
+    if rest:
+        names = ", ".join(row.feature for row in rest[:SPELLED_OUT])
+        more = ", ..." if len(rest) > SPELLED_OUT else ""
+        noun = "feature" if len(rest) == 1 else "features"
+        yield Reason(rest[0].verdict, f"{len(rest)} more {noun} too: {names}{more}")
+
+
+def _of_classifier(test: ClassifierTest | None) -> Iterator[Reason]:
+    if test is not None and test.verdict != "pass":
+        text = (
+            f"a classifier tells calibration from deployment samples: AUC {test.auc:.2f} "
+            f"({test.low:.2f} to {test.high:.2f}), where 0.5 is chance"
+        )
+        yield Reason(test.verdict, text)
+
+
+def _of_repeats(counts: DriftCounts, verdict: Verdict) -> Iterator[Reason]:
+    if verdict != "pass":
+        text = (
+            f"{counts.calibration_duplicates} of {counts.calibration} calibration samples repeat "
+            f"others: the effective sample size is {counts.calibration_effective:.1f}"
+        )
+        yield Reason(verdict, text)
+
+
+def _of_counts(counts: DriftCounts) -> Iterator[Reason]:
+    if counts.evaluation_overlap:
+        text = (
+            f"{counts.evaluation_overlap} candidates equal evaluation samples; they were left out, "
+            "but accuracy seems to be measured on the data that the candidates come from"
+        )
+        yield Reason("warn", text)
+    if not counts.deployment:
+        text = "there is no deployment sample, so nothing shows that the set is like production"
+        yield Reason("warn", text)
+    needed = {"calibration": counts.calibration_needed, "deployment": counts.deployment_needed}
+    if any(needed.values()):
+        parts = [f"{size} different {name} samples" for name, size in needed.items() if size]
+        text = (
+            f"too few samples to tell: {' and '.join(parts)} are needed; the effective sizes are "
+            f"{counts.calibration_effective:.1f} and {counts.deployment_effective:.1f}"
+        )
+        yield Reason("warn", text)

@@ -1,0 +1,121 @@
+"""From samples to their features: one family a kind of input, and the model's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.artifacts.model_record import TensorInfo
+from quantflow.calibration.draw import Drawn
+from quantflow.calibration.features.model import OutputFeatures
+from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.features.text import text_features
+from quantflow.calibration.features.tokens import token_counts, token_features
+from quantflow.calibration.features.values import value_features
+from quantflow.progress import Progress, no_progress
+
+Sample = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """Measures the samples of a model.
+
+    Attributes:
+        inputs: of the model, with the batch axis.
+        unknown: id of the token for what the vocabulary lacks, or None.
+        outputs: features of the model's outputs, or None to do without.
+    """
+
+    inputs: tuple[TensorInfo, ...]
+    unknown: int | None = None
+    outputs: OutputFeatures | None = None
+
+    def __call__(self, drawn: Drawn, label: str, progress: Progress = no_progress) -> FeatureTable:
+        """Features of every sample.
+
+        Those of text are there when every record holds text.
+
+        Args:
+            drawn: at least one sample.
+            label: what the samples are, for progress.
+            progress: called while the model runs.
+        """
+        rows = [input_features(sample, self.inputs, self.unknown) for sample in drawn.samples]
+        texts = [text for text in drawn.texts if text is not None]
+        if len(texts) == len(rows):
+            rows = [{**row, **text_features(text)} for row, text in zip(rows, texts, strict=True)]
+        counts = [input_counts(sample, self.inputs) for sample in drawn.samples]
+        table = FeatureTable(
+            ids=tuple(info.id for info in drawn.infos),
+            digests=tuple(info.digest for info in drawn.infos),
+            names=tuple(rows[0]),
+            values=np.array([list(row.values()) for row in rows], np.float64),
+            counts={name: np.stack([row[name] for row in counts]) for name in counts[0]},
+        )
+        if self.outputs is None:
+            return table
+        values = self.outputs(drawn.samples, label, progress)
+        return table.with_scalars(self.outputs.names, values)
+
+
+def input_features(
+    sample: Sample, inputs: Sequence[TensorInfo], unknown: int | None = None
+) -> dict[str, float]:
+    """Scalar features of a sample's arrays, the same names for every sample of a model.
+
+    Sizes of the free dimensions; with a mask, ``length`` counts the positions that are no padding
+    and ``padding_fraction`` is the share of the others, which no other feature sees. Integer inputs
+    are taken for tokens, all else for measurements.
+
+    Args:
+        sample: arrays without the batch axis.
+        inputs: of the model, with the batch axis.
+        unknown: see `token_features`.
+    """
+    found = dict[str, float]()
+    mask = next((tensor for tensor in inputs if tensor.mask), None)
+    if mask is not None:
+        real = int(np.count_nonzero(sample[mask.name]))
+        found["length"] = float(real)
+        found["padding_fraction"] = 1 - real / sample[mask.name].size
+    for tensor, array in _arrays(sample, inputs):
+        for dim, size in zip(tensor.shape[1:], sample[tensor.name].shape, strict=True):
+            if isinstance(dim, str) and (mask is None or dim not in mask.shape):
+                found[dim] = float(size)
+        if _holds_tokens(tensor):
+            found |= token_features(array, tensor.name, unknown)
+        else:
+            found |= value_features(array, tensor.name)
+    return found
+
+
+def input_counts(sample: Sample, inputs: Sequence[TensorInfo]) -> dict[str, NDArray[np.int64]]:
+    """Token frequencies of a sample's integer inputs, padding left out."""
+    return {
+        f"{tensor.name}.frequencies": token_counts(array)
+        for tensor, array in _arrays(sample, inputs)
+        if _holds_tokens(tensor)
+    }
+
+
+def _holds_tokens(tensor: TensorInfo) -> bool:
+    return tensor.dtype in ("int64", "int32")
+
+
+def _arrays(
+    sample: Sample, inputs: Sequence[TensorInfo]
+) -> Iterator[tuple[TensorInfo, NDArray[Any]]]:
+    """Every input but the mask, without the positions that the mask calls padding."""
+    mask = next((tensor for tensor in inputs if tensor.mask), None)
+    for tensor in inputs:
+        array = sample[tensor.name]
+        if tensor is mask:
+            continue
+        if mask is not None and array.shape[: sample[mask.name].ndim] == sample[mask.name].shape:
+            array = array[sample[mask.name] != 0]
+        yield tensor, array

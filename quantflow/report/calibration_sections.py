@@ -1,0 +1,61 @@
+"""The page's sections on the calibration set and the ranges that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quantflow.report import coverage_sheets, drift_sheets, model_sheets, range_sheets
+from quantflow.report.artifacts import Artifacts
+from quantflow.report.section import Section, section
+
+
+def set_sections(artifacts: Artifacts) -> Iterator[Section]:
+    """What the model was calibrated on, and whether that is like deployment."""
+    from quantflow.report.drift_plot import drift_plot
+
+    drift = artifacts.drift
+    if drift is not None:
+        yield section(
+            "drift",
+            "Calibration set against deployment",
+            drift_sheets.selections_sheet(drift),
+            drift_sheets.features_sheet(drift),
+            drift_sheets.examples_sheet(drift, artifacts.sets),
+            plot=drift_plot(drift) if drift.features else "",
+            plot_text="Effect of every feature, largest first",
+        )
+    if artifacts.sets:
+        yield section("sets", "Samples", model_sheets.sets_sheet(artifacts.sets))
+
+
+def range_sections(artifacts: Artifacts) -> Iterator[Section]:
+    """Coverage, clipping, ranges and what fp16 cannot hold."""
+    from quantflow.report.plots import clipping_plot
+
+    if artifacts.coverage is not None:
+        sheet = coverage_sheets.coverage_sheet(artifacts.coverage)
+        yield section("coverage", "Range coverage", sheet)
+    if artifacts.clipping is not None:
+        chosen = [row for row in artifacts.clipping.rows if row.chosen]
+        chosen.sort(key=lambda row: -row.clipping_ratio)
+        yield section(
+            "clipping",
+            "Clipping",
+            range_sheets.clipping_sheet(artifacts.clipping),
+            plot=clipping_plot(chosen),
+            plot_text="Bounds in force against the largest values seen, most clipped first",
+        )
+    if artifacts.ranges is not None:
+        yield section(
+            "ranges",
+            "Ranges",
+            range_sheets.nonfinite_sheet(artifacts.ranges),
+            range_sheets.ranges_sheet(artifacts.ranges),
+        )
+    if artifacts.fp16 is not None:
+        yield section(
+            "fp16",
+            "fp16 safety",
+            range_sheets.islands_sheet(artifacts.fp16),
+            range_sheets.fp16_sheet(artifacts.fp16),
+        )

@@ -1,0 +1,107 @@
+"""Tables of stage 3: how much each group hurts, what plans come to, and the plan in force."""
+
+from __future__ import annotations
+
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.sweep_record import CurvePoint, SweepRecord
+from quantflow.report.sheet import Sheet, cosine_text, interval_text, number_text, share_text
+
+
+def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
+    """What is not INT8 and why: groups, then nodes; last, how many groups are INT8."""
+    told = {name: group for name, group in plan.groups.items() if group.precision == "fp16"}
+    told |= {name: group for name, group in plan.groups.items() if group.reason}
+    ordered = sorted(told.items(), key=lambda item: item[1].precision)
+    rows = [(name, group.precision, group.reason) for name, group in ordered]
+    rows += [(x.node, "fp32", f"{x.tensor} overflows fp16") for x in plan.islands]
+    others = len(plan.groups) - len(told)
+    if others:
+        rows.append((f"{others} {'other ' if rows else ''}groups", "int8", ""))
+    head = ("group or node", "precision", "why")
+    note = "Edited since stage 3 wrote it." if edited else ""
+    return Sheet(f"Precision plan, policy {plan.policy}", head, "lll", tuple(rows), note)
+
+
+def scores_sheet(sweep: SweepRecord) -> Sheet:
+    """Groups from most to least harmful."""
+    rows = [
+        (
+            str(rank),
+            x.group,
+            x.role,
+            share_text(x.mac_fraction),
+            number_text(x.damage),
+            f"{number_text(x.low)} to {number_text(x.high)}",
+            "with the next" if x.tied else "",
+        )
+        for rank, x in enumerate(sweep.scores, 1)
+    ]
+    head = ("rank", "group", "role", "MACs", "damage", "95% interval", "tie")
+    note = (
+        f"Damage: how far the {sweep.metric} of the outputs is from a perfect one when this group "
+        f"alone is INT8, on {sweep.search_samples} calibration samples."
+    )
+    if not rows:
+        note = f"Policy {sweep.policy} needs no scores; policy auto does."
+    return Sheet("Sensitivity", head, "rllrrrl", tuple(rows), note)
+
+
+def policies_sheet(sweep: SweepRecord, *, edited: bool = False) -> Sheet:
+    """The policies' plans side by side; the one in force is marked."""
+    in_force = "" if edited else sweep.policy
+    rows = [
+        (
+            f"{x.policy} *" if x.policy == in_force else x.policy,
+            cosine_text(x.cosine_mean),
+            interval_text(x.cosine_low, x.cosine_high),
+            cosine_text(x.cosine_min),
+            share_text(x.int8_mac_fraction),
+            str(x.fp16_groups),
+            str(x.boundaries),
+            "yes" if x.meets_budget else "no",
+        )
+        for x in sweep.policies
+    ]
+    head = (
+        *("policy", "cosine mean", "95% interval", "cosine min", "INT8 MACs", "fp16 groups"),
+        *("boundaries", "meets budget"),
+    )
+    note = (
+        f"Lowered deploy models on {sweep.verification_samples} held-out samples; the budget is a "
+        f"mean cosine of {sweep.budget}. "
+    )
+    note += "The plan in force was edited and is none of these." if edited else "* is in force."
+    return Sheet("Policies", head, "lrrrrrrl", tuple(rows), note)
+
+
+def curve_sheet(sweep: SweepRecord, plan: PrecisionPlan | None) -> Sheet:
+    """Accuracy against INT8 share, the most INT8 first; the plan in force is marked."""
+    in_force = plan.fp16_groups if plan is not None else None
+    points = sorted(sweep.curve, key=lambda x: (-x.int8_mac_fraction, -x.cosine_mean))
+    rows = [
+        (
+            share_text(x.int8_mac_fraction),
+            str(len(x.fp16_groups)),
+            cosine_text(x.cosine_mean),
+            interval_text(x.cosine_low, x.cosine_high),
+            f"{x.step} *" if list(x.fp16_groups) == in_force else x.step,
+        )
+        for x in points
+    ]
+    head = ("INT8 MACs", "fp16 groups", "cosine mean", "95% interval", "search")
+    note = (
+        f"Plans that the search tried, on {sweep.search_samples} calibration samples; the budget is "
+        f"a mean cosine of {sweep.budget}. * is in force."
+    )
+    if not rows:
+        note = f"Policy {sweep.policy} searches nothing; policy auto does."
+    return Sheet("Accuracy against INT8 share", head, "rrrrl", tuple(rows), note)
+
+
+def best_points(sweep: SweepRecord) -> list[CurvePoint]:
+    """The most accurate plan tried of every INT8 share, the largest share first."""
+    best = dict[float, CurvePoint]()
+    for point in sorted(sweep.curve, key=lambda x: x.cosine_mean):
+        if point.cosine_mean == point.cosine_mean:  # NaN is the mark of a broken output
+            best[point.int8_mac_fraction] = point
+    return [best[share] for share in sorted(best, reverse=True)]

@@ -1,0 +1,46 @@
+"""Outputs of several precisions side by side, real positions only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quantflow.evaluation.comparison import collect_outputs, compare_outputs
+from quantflow.numerics.error_metrics import cosine
+from quantflow.progress import no_progress
+from tests.runtime.sequence_model import DIMS, TOKENS, Model, record, sample
+
+
+def test_closeness_is_that_of_real_positions_only() -> None:
+    rng = np.random.default_rng(0)
+    samples = [sample(rng.integers(1, 9, n)) for n in (6, 2, 4, 3)]
+    calls = list[tuple[str, int, int]]()
+    found = compare_outputs(
+        Model(), {"near": Model(offset=1), "same": Model()}, samples, 4, record(**TOKENS), DIMS,
+        lambda *call: calls.append(call),
+    )  # fmt: skip
+    assert found["same"].cosine == pytest.approx([1] * 4)
+    assert not found["same"].max_abs_error.any()
+    assert found["near"].max_abs_error == pytest.approx([1] * 4)
+    for index, one in enumerate(samples):
+        a = np.stack([one["ids"], one["ids"] + 0.5], -1).astype(np.float32)[None]
+        assert found["near"].cosine[index] == pytest.approx(cosine(a, a + np.float32(1))[0])
+    assert [call[1:] for call in calls] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_not_hidden(bad: float) -> None:
+    found = compare_outputs(
+        Model(), {"broken": Model(offset=bad)}, [sample([1, 2])], 1, record(**TOKENS), DIMS,
+        no_progress,
+    )["broken"]  # fmt: skip
+    assert np.isnan(found.cosine[0])
+    assert not np.isfinite(found.max_abs_error[0])
+
+
+def test_outputs_are_collected_in_the_order_of_the_samples() -> None:
+    samples = [sample([n] * length) for n, length in enumerate((6, 2, 6, 4))]
+    about = record(pooled=("batch", 6))
+    first, second = collect_outputs([Model(), Model(offset=1)], samples, about, DIMS)
+    assert first[:, 0].tolist() == [0, 2, 12, 12]
+    assert second[:, 0].tolist() == [6, 4, 18, 16] and first.dtype == np.float32
