@@ -7,7 +7,7 @@ ARGS   ?=
 QF     := $(BIN)/quantflow
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow check calibrate export-om bench clean
+.PHONY: help env demo test test-slow check calibrate sweep export-om bench clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ calibrate: env ## stages 0 to 2: model, calibration set, ranges and clipping rep
 	$(QF) prepare --config $(CONFIG) $(ARGS)
 	$(QF) build-set --config $(CONFIG) $(ARGS)
 	$(QF) calibrate --config $(CONFIG) $(ARGS)
+
+sweep: env ## stage 3: which layers INT8 hurts, and the precision plan
+	$(QF) sweep --config $(CONFIG) $(ARGS)
 
 export-om: env ## stages 4 and 5: deploy ONNX, then .om where atc is found
 	$(QF) export-onnx --config $(CONFIG) $(ARGS)

@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,20 @@ def source_digest(name: str, base: Path) -> str:
 
 def _imported(module: str, file: Path) -> set[str]:
     """Names that may be modules in the import statements of a file, and the packages it lies in."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return set()  # importing it will say so
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     parts = package.split(".") if package else []
-    names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    above = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return above | _names_imported(file.read_bytes(), package)
+
+
+@lru_cache(maxsize=256)  # a run asks for the same few files over and over
+def _names_imported(source: bytes, package: str) -> frozenset[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return frozenset()  # importing it will say so
+    parts = package.split(".") if package else []
+    names = set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -102,7 +110,7 @@ def _imported(module: str, file: Path) -> set[str]:
             above = parts[: len(parts) - node.level + 1] if node.level else []
             origin = ".".join([*above, *([node.module] if node.module else [])])
             names |= {origin} | {f"{origin}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def _locate(name: str, base: Path) -> Path:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+_SETTLED_NS = 2_000_000_000
+"""Age of a change from which on another one would show: clocks of file systems are coarse."""
+
+_known: dict[tuple[object, ...], str] = {}
+"""Digests of files that have settled, by all that would change with the content."""
+
 
 def file_digest(path: Path) -> str:
-    """Digest of a file's content."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """Digest of a file's content. A process reads a file that does not change only once."""
+    status = path.stat()
+    key = (path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    key = (*key, status.st_ctime_ns)  # which nobody can set
+    if key not in _known:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if time.time_ns() - status.st_ctime_ns < _SETTLED_NS:
+            return digest
+        _known[key] = digest
+    return _known[key]
 
 
 def value_digest(value: Any) -> str:

@@ -11,7 +11,8 @@ from typing import Any, cast
 class Journal:
     """Entries on disk, one JSON object a line.
 
-    Floats are written so that they read back exactly. A last line that a kill cut short is dropped.
+    Floats are written so that they read back exactly. A last line that a kill cut short is dropped,
+    from the file as well.
 
     Args:
         path: the file; made when the first entry is added.
@@ -20,12 +21,21 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._entries: dict[str, Any] = {}
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        data = path.read_bytes() if path.exists() else b""
+        sound = 0
+        for line in data.splitlines(keepends=True):
             try:
                 entry = cast("dict[str, Any]", json.loads(line))
-                self._entries[str(entry["key"])] = entry["value"]
+                key, value = str(entry["key"]), entry["value"]
             except (ValueError, KeyError, TypeError):
                 break
+            if not line.endswith(b"\n"):
+                break
+            self._entries[key] = value
+            sound += len(line)
+        if sound < len(data):
+            # What is noted next must not be written behind half a line.
+            os.truncate(path, sound)
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries

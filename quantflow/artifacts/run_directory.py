@@ -24,12 +24,15 @@ from quantflow.errors import QuantflowError, fail
 MANIFEST = "stage.json"
 JOURNAL = "journal.jsonl"
 """What a stage wrote down on the way, so that it goes on after a kill; gone when it is finished."""
-EDITABLE = ("plan.json",)
-"""Files that a person may change: they are no part of a stage's digest, and whoever reads them
+EDITABLE = {"30_sweep": ("plan.json",)}
+"""Files that a person may change, by stage: they are no part of its digest, and whoever reads them
 names them among its own inputs."""
 
 _ATTEMPT = ".attempt"
 """Digest of what an unfinished stage is made from."""
+
+_UNFINISHED = (JOURNAL, _ATTEMPT)
+"""Files that only an unfinished stage has. They go last, so that no kill loses the journal."""
 
 
 class StageManifest(Record):
@@ -50,7 +53,8 @@ class StageManifest(Record):
     @property
     def digest(self) -> str:
         """Digest of the stage's outputs, which the next stage names as its input."""
-        fixed = {name: digest for name, digest in self.outputs.items() if name not in EDITABLE}
+        editable = EDITABLE.get(self.stage, ())
+        fixed = {name: digest for name, digest in self.outputs.items() if name not in editable}
         return value_digest(fixed)
 
 
@@ -122,19 +126,17 @@ class RunDirectory:
         shutil.rmtree(former, ignore_errors=True)
         _clear(partial, keep=value_digest([version, dict(inputs)]))
         yield partial
-        (partial / JOURNAL).unlink(missing_ok=True)
-        (partial / _ATTEMPT).unlink()
         outputs = {
             path.relative_to(partial).as_posix(): file_digest(path)
             for path in sorted(partial.rglob("*"))
-            if path.is_file()
+            if path.is_file() and path.relative_to(partial).as_posix() not in _UNFINISHED
         }
         manifest = StageManifest(stage=stage, version=version, inputs=dict(inputs), outputs=outputs)
         manifest.write(partial / MANIFEST)
         if self.folder(stage).exists():
             self.folder(stage).rename(former)
         partial.rename(self.folder(stage))
-        shutil.rmtree(former, ignore_errors=True)
+        self._finish_move(stage)
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -175,25 +177,27 @@ class RunDirectory:
         partial = self._partial(stage)
         if not self.folder(stage).exists() and (partial / MANIFEST).exists():
             partial.rename(self.folder(stage))
-        if self.folder(stage).exists() and self._former(stage).exists():
+        if self.folder(stage).exists():
             shutil.rmtree(self._former(stage), ignore_errors=True)
+            for name in _UNFINISHED:
+                (self.folder(stage) / name).unlink(missing_ok=True)
 
     def _damaged(self, stage: str, manifest: StageManifest) -> str | None:
-        folder = self.folder(stage)
+        folder, editable = self.folder(stage), EDITABLE.get(stage, ())
         for name, digest in manifest.outputs.items():
             path = folder / name
-            if not path.is_file() or (name not in EDITABLE and file_digest(path) != digest):
+            if not path.is_file() or (name not in editable and file_digest(path) != digest):
                 return name
         return None
 
 
 def _clear(partial: Path, keep: str) -> None:
     """Empty the folder of an attempt, but for the journal of one that was made from `keep`."""
-    attempt, journal = partial / _ATTEMPT, partial / JOURNAL
+    attempt = partial / _ATTEMPT
     same = attempt.is_file() and attempt.read_text() == keep
-    kept = journal.read_bytes() if same and journal.is_file() else None
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    if kept is not None:
-        write_atomically(journal, kept)
-    write_atomically(attempt, keep.encode())
+    if not same:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        write_atomically(attempt, keep.encode())
+    for path in (x for x in partial.iterdir() if x.name not in _UNFINISHED):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -21,6 +21,7 @@ Typical use:
   quantflow run --limit 8             a quick try with 8 samples a set
   quantflow run                       all stages, then run/report.html
   quantflow show layers               where the error arises
+  quantflow show policies             what plans cost and come to
 
 Results go to stdout, progress to stderr. Exit status: 0 passed, 1 a gate failed, 2 usage or
 configuration, 3 environment (no atc), 4 atc failed.
@@ -39,22 +40,37 @@ Examples:
     ),
     "build-set": (
         "10_set",
-        """Draw the calibration, held-out, evaluation and task samples.
+        """Draw the samples; check that the calibration set looks like deployment.
 
 \b
 Examples:
   quantflow build-set
-  quantflow build-set --set set.samples=128 --json
+  quantflow build-set --set set.selection=match
+  quantflow build-set --json | jq .drift.reasons
 """,
     ),
     "calibrate": (
         "20_ranges",
-        """Choose the range of every tensor; report what it clips.
+        """Choose the range of every tensor; check what it clips and whether deployment fits it.
 
 \b
 Examples:
   quantflow calibrate
   quantflow calibrate --set quantization.estimator=kl
+""",
+    ),
+    "sweep": (
+        "30_sweep",
+        """Measure which groups INT8 hurts; find and verify the precision plan.
+
+The plan, 30_sweep/plan.json, may be edited: the next stage obeys it. A sweep that was interrupted
+goes on where it stopped.
+
+\b
+Examples:
+  quantflow sweep
+  quantflow sweep --set plan.policy=attention
+  quantflow sweep --set budget.cosine_mean=0.995 --json | jq .sweep.policies
 """,
     ),
     "export-onnx": (

@@ -11,8 +11,7 @@ from quantflow.artifacts.sample_set import SampleSet
 from quantflow.cli.check import Check, problem_checks
 from quantflow.config import Config, LoadedConfig, load_config
 from quantflow.errors import QuantflowError
-
-_SETS = ("calibration", "heldout", "evaluation", "task")
+from quantflow.report.artifacts import SET_NAMES
 
 
 def read_configuration(
@@ -63,6 +62,7 @@ def _functions(config: Config) -> dict[str, str]:
         "set.candidates": config.set.candidates,
         "set.deployment": config.set.deployment,
         "set.evaluation": config.set.evaluation,
+        "task.source": config.task.source if config.task else None,
     }
     named = {f"{key}.function": source.function for key, source in sources.items() if source}
     named["model.factory"] = config.model.factory
@@ -79,7 +79,7 @@ def sample_checks(run: RunDirectory) -> Iterator[Check]:
         return
     try:
         model = ModelRecord.read(path)
-        for name in _SETS:
+        for name in SET_NAMES:
             directory = run.folder("10_set") / name
             if not (directory / "set.json").exists():
                 continue

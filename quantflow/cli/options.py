@@ -24,7 +24,10 @@ Overrides = Annotated[
 Limit = Annotated[
     int | None,
     typer.Option(
-        "--limit", min=1, metavar="N", help="Use at most N samples of every set, for a quick try."
+        "--limit",
+        min=1,
+        metavar="N",
+        help="Calibrate, hold out and evaluate at most N samples each, for a quick try.",
     ),
 ]
 Force = Annotated[

@@ -75,9 +75,9 @@ def run_all(options: Options, *, keep_going: bool) -> int:
         The exit status.
     """
     from quantflow.cli.session import session
-    from quantflow.stages.summary import refresh_summary
     from quantflow.report.html import report_is_fresh, write_report
     from quantflow.stages.pipeline import STAGES
+    from quantflow.stages.summary import refresh_summary
 
     start = time.perf_counter()
     with session(options) as context:

@@ -29,6 +29,7 @@ class What(StrEnum):
     CURVE = "curve"
     POLICIES = "policies"
     PLAN = "plan"
+    FACTORS = "factors"
     PARITY = "parity"
     SUMMARY = "summary"
     TIMINGS = "timings"
@@ -99,7 +100,7 @@ def _show_view(
             fix=f"run `{view.command}`",
         )
     if layer and not view.by_layer:
-        fail("QF107", f"{what} is not told layer by layer", where="--layer", fix="leave it out")
+        fail("QF103", f"{what} is not told layer by layer", where="--layer", fix="leave it out")
     names = related_names(found.model, layer) if layer and found.model else None
     if as_json:
         trees = {name: x.model_dump(mode="json") for name, x in records.items()}

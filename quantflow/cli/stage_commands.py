@@ -28,7 +28,11 @@ _WORDS = {
     ExitCode.ATC_FAILED: "CONVERSION FAILED",
 }
 
+_BEFORE_NEXT = {"30_sweep": "edit 30_sweep/plan.json if you like, then "}
+"""What a person may do between a stage and the next."""
+
 if TYPE_CHECKING:
+    from quantflow.report.artifacts import Artifacts
     from quantflow.stages.pipeline import StageOutcome
     from quantflow.stages.stage import Context
 
@@ -68,8 +72,8 @@ def run_one(folder: str, options: Options) -> int:
         The exit status.
     """
     from quantflow.cli.session import session
-    from quantflow.stages.summary import refresh_summary
     from quantflow.stages.pipeline import STAGES, run_stage
+    from quantflow.stages.summary import refresh_summary
 
     stage = next(stage for stage in STAGES if stage.folder == folder)
     with session(options) as context:
@@ -79,8 +83,8 @@ def run_one(folder: str, options: Options) -> int:
             explain_why(context, folder)
         with context.run.locked():
             outcome = run_stage(context, stage)
-            refresh_summary(context.run)
-    return _show(context, outcome, as_json=options.json)
+            artifacts = refresh_summary(context.run)
+    return _show(artifacts, outcome, as_json=options.json)
 
 
 def show_forecast(context: Context, folders: list[str], *, as_json: bool) -> int:
@@ -109,25 +113,24 @@ def explain_why(context: Context, folder: str) -> None:
     remark(f"{folder}: {entry.state}{': ' + entry.why if entry.why else ''}")
 
 
-def _show(context: Context, outcome: StageOutcome, *, as_json: bool) -> int:
+def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
     from quantflow.cli.stage_view import stage_records, stage_sheets
-    from quantflow.report.artifacts import read_artifacts
     from quantflow.report.gates import exit_code, gates_of, overall
     from quantflow.report.next_steps import next_steps
 
     folder = outcome.stage.folder
-    artifacts = read_artifacts(context.run)
     gates = gates_of(artifacts, folder)
-    verdict = overall(gates)
-    reasons = [reason for gate in gates for reason in gate.reasons]
     code = exit_code(gates, artifacts.om if folder == "50_om" else None)
     if as_json:
-        head = {"stage": folder, "ran": outcome.ran, "verdict": verdict, "reasons": reasons}
+        reasons = [reason for gate in gates for reason in gate.reasons]
+        verdict = {"verdict": overall(gates), "reasons": reasons}
+        head = {"stage": folder, "ran": outcome.ran, **verdict}
         print_json({**head, **stage_records(artifacts, folder)})
         return int(code)
     print_sheets(stage_sheets(artifacts, folder))
-    for reason in reasons:
-        print(f"{verdict}: {reason}")
+    for gate in gates:
+        for line in gate.reasons or (gate.name,):
+            print(f"{gate.verdict}: {line}")
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
     if code == ExitCode.OK:
         print(f"DONE {folder} | {done} | next: {_next_command(folder)}")
@@ -141,4 +144,5 @@ def _next_command(folder: str) -> str:
 
     folders = [stage.folder for stage in STAGES]
     following = STAGES[folders.index(folder) + 1 :]
-    return following[0].command if following else "quantflow report"
+    command = following[0].command if following else "quantflow report"
+    return f"{_BEFORE_NEXT.get(folder, '')}{command}"

@@ -2,63 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from quantflow.report import comparison_sheets, export_sheets, model_sheets, range_sheets
+from quantflow.report import (
+    comparison_sheets,
+    coverage_sheets,
+    drift_sheets,
+    export_sheets,
+    model_sheets,
+    plan_sheets,
+    range_sheets,
+)
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.sheet import Sheet
 
-ROWS = 8
+ROWS = 10
 """Rows of a table that may be long."""
 
 
 def stage_sheets(artifacts: Artifacts, stage: str) -> list[Sheet]:
     """The tables of one stage, given by its folder; none of what is missing."""
-    found: list[Sheet] = []
-    if stage == "00_model" and artifacts.model is not None:
-        found += [model_sheets.inputs_sheet(artifacts.model)]
-        found += [model_sheets.layers_sheet(artifacts.model).first(ROWS)]
-    elif stage == "10_set":
-        found += [model_sheets.sets_sheet(artifacts.sets)]
-    elif stage == "20_ranges":
-        found += _range_sheets(artifacts)
-    elif stage == "40_onnx":
-        found += _export_sheets(artifacts)
-    elif stage == "45_compare" and artifacts.comparison is not None:
-        found += [comparison_sheets.errors_sheet(artifacts.comparison).first(ROWS)]
-        found += [comparison_sheets.precisions_sheet(artifacts.comparison)]
-    elif stage == "50_om" and artifacts.om is not None:
-        found += [export_sheets.findings_sheet(artifacts.om)]
-        found += [export_sheets.conversions_sheet(artifacts.om)]
-    return found
+    return [sheet.first(ROWS) for sheet in _SHEETS[stage](artifacts)]
 
 
-def _range_sheets(artifacts: Artifacts) -> list[Sheet]:
-    found: list[Sheet] = []
-    if artifacts.clipping is not None:
-        found += [range_sheets.clipping_sheet(artifacts.clipping).first(ROWS)]
-    if artifacts.fp16 is not None:
-        found += [range_sheets.islands_sheet(artifacts.fp16).first(ROWS)]
-    if artifacts.ranges is not None:
-        found += [range_sheets.nonfinite_sheet(artifacts.ranges).first(ROWS)]
-    return found
+def _model(found: Artifacts) -> Iterator[Sheet]:
+    if found.model is not None:
+        yield model_sheets.inputs_sheet(found.model)
+        yield model_sheets.layers_sheet(found.model)
 
 
-def _export_sheets(artifacts: Artifacts) -> list[Sheet]:
-    found: list[Sheet] = []
-    if artifacts.parity is not None:
-        found += [export_sheets.parity_sheet(artifacts.parity).first(ROWS)]
-    if artifacts.plan is not None:
-        found += [export_sheets.plan_sheet(artifacts.plan).first(ROWS)]
-    if artifacts.export is not None:
-        found += [export_sheets.buckets_sheet(artifacts.export)]
-    return found
+def _sets(found: Artifacts) -> Iterator[Sheet]:
+    yield model_sheets.sets_sheet(found.sets)
+    if found.drift is not None:
+        yield drift_sheets.features_sheet(found.drift)
+        yield drift_sheets.examples_sheet(found.drift, found.sets)
+        yield drift_sheets.selections_sheet(found.drift)
 
+
+def _ranges(found: Artifacts) -> Iterator[Sheet]:
+    if found.clipping is not None:
+        yield range_sheets.clipping_sheet(found.clipping)
+    if found.fp16 is not None:
+        yield range_sheets.islands_sheet(found.fp16)
+    if found.ranges is not None:
+        yield range_sheets.nonfinite_sheet(found.ranges)
+    if found.coverage is not None:
+        yield coverage_sheets.coverage_sheet(found.coverage)
+
+
+def _sweep(found: Artifacts) -> Iterator[Sheet]:
+    if found.sweep is not None:
+        yield plan_sheets.scores_sheet(found.sweep)
+        yield plan_sheets.policies_sheet(found.sweep, edited=found.plan_edited)
+    if found.plan is not None:
+        yield plan_sheets.plan_sheet(found.plan, edited=found.plan_edited)
+
+
+def _export(found: Artifacts) -> Iterator[Sheet]:
+    if found.parity is not None:
+        yield export_sheets.parity_sheet(found.parity)
+    if found.plan is not None:
+        yield plan_sheets.plan_sheet(found.plan, edited=found.plan_edited)
+    if found.export is not None:
+        yield export_sheets.buckets_sheet(found.export)
+
+
+def _compare(found: Artifacts) -> Iterator[Sheet]:
+    if found.comparison is not None:
+        yield comparison_sheets.errors_sheet(found.comparison)
+        yield comparison_sheets.precisions_sheet(found.comparison)
+
+
+def _om(found: Artifacts) -> Iterator[Sheet]:
+    if found.om is not None:
+        yield export_sheets.findings_sheet(found.om)
+        yield export_sheets.conversions_sheet(found.om)
+
+
+_SHEETS: dict[str, Callable[[Artifacts], Iterator[Sheet]]] = {
+    "00_model": _model,
+    "10_set": _sets,
+    "20_ranges": _ranges,
+    "30_sweep": _sweep,
+    "40_onnx": _export,
+    "45_compare": _compare,
+    "50_om": _om,
+}
 
 _RECORDS = {
     "00_model": ("model",),
-    "10_set": (),
-    "20_ranges": ("ranges", "clipping", "fp16"),
+    "10_set": ("drift",),
+    "20_ranges": ("ranges", "clipping", "coverage", "fp16"),
+    "30_sweep": ("sweep", "plan"),
     "40_onnx": ("plan", "export", "parity"),
     "45_compare": ("comparison", "summary"),
     "50_om": ("om",),
@@ -68,7 +104,7 @@ _RECORDS = {
 
 def stage_records(artifacts: Artifacts, stage: str) -> dict[str, Any]:
     """The records of one stage as JSON values, by the name of their file."""
-    if stage == "10_set":
-        return {record.name: record.model_dump(mode="json") for record in artifacts.sets}
     records = {name: getattr(artifacts, name) for name in _RECORDS[stage]}
+    if stage == "10_set":
+        records |= {record.name: record for record in artifacts.sets}
     return {name: x.model_dump(mode="json") for name, x in records.items() if x is not None}

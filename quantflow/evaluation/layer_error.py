@@ -66,7 +66,9 @@ def layer_errors(
     for batch in batches(fitted, batch_size(record, dims)):
         expected = exact.run(batch.feeds)
         observed = whole.run(batch.feeds)
-        isolated = alone.run({name: expected[name] for name in sources})
+        # By position: a layer that feeds another one directly gives its output a new name.
+        own = alone.run({name: expected[name] for name in sources})
+        isolated = dict(zip(results, own.values(), strict=True))
         for layer in layers:
             rows = _real_rows(batch.feeds, batch.count, record, layouts.get(layer.input, "none"))
             name = layer.output

@@ -69,15 +69,18 @@ def coverage_row(
             sides each).
     """
     seen = calibration.histogram
-    # Up to half a quantization step beyond is rounding; leaving it out only raises the p-value.
-    margin = (seen.high - seen.low) / 510
+    # A quantized range contains zero. Up to half a step beyond it is rounding; leaving that out
+    # only raises the p-value.
+    width = max(seen.high, 0.0) - min(seen.low, 0.0)
+    margin = width / 510
     below = heldout.sample_low < seen.low - margin
     above = heldout.sample_high > seen.high + margin
     n, m = len(calibration.sample_low), len(ids)
     p = min(exceedance_p_value(int(side.sum()), n, m) for side in (below, above))
     p = min(1.0, p * 2 * tensors)
     share, expected = float((below | above).mean()), min(1.0, 2 / (n + 1))
-    reach = _reach(heldout.sample_low, heldout.sample_high, seen.low, seen.high)
+    beyond = np.maximum(seen.low - heldout.sample_low, heldout.sample_high - seen.high)
+    reach = _reach(beyond, width)
     order = np.argsort(-reach, kind="stable")[:3]
     return CoverageRow(
         tensor=tensor,
@@ -99,7 +102,7 @@ def coverage_report(
     """The verdict over all tensors."""
     reasons = [
         f"{row.group}: {row.samples_outside_fraction:.0%} of the deployment samples leave the "
-        f"calibrated range (expected {row.expected_fraction:.0%}), up to {row.reach:.2f} times it"
+        f"calibrated range (expected {row.expected_fraction:.0%}), up to {row.reach:.3g} times it"
         for row in sorted(rows, key=lambda row: row.p_value)
         if row.verdict != "pass"
     ]
@@ -119,14 +122,11 @@ def _verdict(p: float, excess: float) -> Verdict:
     return "fail" if excess >= LARGE_EXCESS else "warn"
 
 
-def _reach(
-    lows: NDArray[np.float64], highs: NDArray[np.float64], low: float, high: float
-) -> NDArray[np.float64]:
-    """How far each sample goes, relative to the largest magnitude of the calibrated range.
+def _reach(beyond: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+    """How far each sample goes, relative to the width of the calibrated range, zero included.
 
-    Beyond the side it leaves; 1 for a sample inside. Measured against the whole range, so that a
-    side that ends near zero does not make every excess look huge.
+    1 for a sample inside. Measured against the whole range, so that a side that ends near zero does
+    not make every excess look huge.
     """
-    width = max(high - low, float(np.finfo(np.float32).tiny))
-    beyond = np.maximum(np.maximum(low - lows, highs - high), 0.0)
-    return 1 + np.where(np.isfinite(beyond), beyond, 0.0) / width
+    excess = np.where(np.isfinite(beyond), np.maximum(beyond, 0.0), 0.0)
+    return 1 + excess / max(width, float(np.finfo(np.float32).tiny))

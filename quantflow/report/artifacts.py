@@ -20,6 +20,7 @@ from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory, StageManifest
 from quantflow.artifacts.sample_set import SetRecord
 from quantflow.artifacts.sweep_record import SweepRecord
+from quantflow.errors import QuantflowError
 
 R = TypeVar("R", bound=Record)
 
@@ -102,7 +103,10 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
 
 
 def _summary(path: Path) -> Summary | None:
-    return Summary.read(path) if path.exists() else None
+    try:
+        return Summary.read(path)
+    except QuantflowError:  # missing, or of another version: the next command writes it anew
+        return None
 
 
 def _outdated(run: RunDirectory, manifests: dict[str, StageManifest | None]) -> set[str]:

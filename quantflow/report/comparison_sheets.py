@@ -88,5 +88,5 @@ def worst_samples_sheet(comparison: Comparison) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """How the gates came out."""
-    rows = [(gate.stage, gate.name, gate.verdict, " ".join(gate.reasons)) for gate in gates]
+    rows = [(gate.stage, gate.name, gate.verdict, "; ".join(gate.reasons)) for gate in gates]
     return Sheet("Gates", ("stage", "gate", "verdict", "reasons"), "llll", tuple(rows))

@@ -29,7 +29,7 @@ def drift_plot(drift: DriftReport) -> str:
             effects = [shown[spot].effect for spot in spots]
             if spots:
                 axes.barh(spots, effects, height=0.62, color=colour, label=verdict)
-        axes.axvline(1, color=GRID, label="noise floor of the feature")
+        axes.axvline(1, color=GRID, zorder=0, label="noise floor of the feature")
         limits = {"warns above": (drift.warn_above, ":"), "fails above": (drift.fail_above, "--")}
         for label, (limit, style) in limits.items():
             axes.axvline(limit, color=INK, linewidth=1, linestyle=style, label=label)

@@ -95,7 +95,8 @@ def plan_gate(sweep: SweepRecord, *, edited: bool) -> Gate:
         edited: whether the plan was changed since, so that what was found is of another one.
     """
     if edited:
-        reason = "the plan was edited after it was verified; the comparison judges it"
+        since = "it was verified" if sweep.verified else "the sweep"
+        reason = f"the plan was edited after {since}; the comparison judges it"
         return Gate("30_sweep", "plan", "warn", (reason,))
     fix = "edit 30_sweep/plan.json, or relax plan.pins or the budget: see `quantflow show curve`"
     return Gate("30_sweep", "plan", "pass" if sweep.verified else "fail", sweep.reasons, fix)

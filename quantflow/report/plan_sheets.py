@@ -16,7 +16,8 @@ def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
     rows += [(x.node, "fp32", f"{x.tensor} overflows fp16") for x in plan.islands]
     others = len(plan.groups) - len(told)
     if others:
-        rows.append((f"{others} {'other ' if rows else ''}groups", "int8", ""))
+        kind = f"{'other ' if rows else ''}group{'s' if others > 1 else ''}"
+        rows.append((f"{others} {kind}", "int8", ""))
     head = ("group or node", "precision", "why")
     note = "Edited since stage 3 wrote it." if edited else ""
     return Sheet(f"Precision plan, policy {plan.policy}", head, "lll", tuple(rows), note)
@@ -39,7 +40,8 @@ def scores_sheet(sweep: SweepRecord) -> Sheet:
     head = ("rank", "group", "role", "MACs", "damage", "95% interval", "tie")
     note = (
         f"Damage: how far the {sweep.metric} of the outputs is from a perfect one when this group "
-        f"alone is INT8, on {sweep.search_samples} calibration samples."
+        f"alone is INT8, on {sweep.search_samples} calibration samples. Of tied groups, attention "
+        "comes first."
     )
     if not rows:
         note = f"Policy {sweep.policy} needs no scores; policy auto does."
@@ -90,12 +92,12 @@ def curve_sheet(sweep: SweepRecord, plan: PrecisionPlan | None) -> Sheet:
     ]
     head = ("INT8 MACs", "fp16 groups", "cosine mean", "95% interval", "search")
     note = (
-        f"Plans that the search tried, on {sweep.search_samples} calibration samples; the budget is "
-        f"a mean cosine of {sweep.budget}. * is in force."
+        f"On the {sweep.search_samples} calibration samples of the search; the budget is a mean "
+        f"cosine of {sweep.budget}. * is in force."
     )
     if not rows:
         note = f"Policy {sweep.policy} searches nothing; policy auto does."
-    return Sheet("Accuracy against INT8 share", head, "rrrrl", tuple(rows), note)
+    return Sheet("Plans tried", head, "rrrrl", tuple(rows), note)
 
 
 def best_points(sweep: SweepRecord) -> list[CurvePoint]:

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
-_MARKS = {"none": ("s", SERIES[1]), "attention": ("^", SERIES[3]), "auto": ("D", SERIES[2])}
-"""Shape and colour of every policy."""
+_MARKS = {
+    "none": ("s", 10, SERIES[1]),
+    "attention": ("^", 8, SERIES[3]),
+    "auto": ("D", 5, SERIES[2]),
+}
+"""Shape, size and colour of every policy; `auto` shows on top of `none`, where they are equal."""
 
 
 def scores_plot(sweep: SweepRecord) -> str:
@@ -98,7 +102,7 @@ def _policies(axes: Axes, sweep: SweepRecord) -> None:
     for result in sweep.policies:
         if not isfinite(result.cosine_mean):
             continue
-        marker, colour = _MARKS[result.policy]
+        marker, size, colour = _MARKS[result.policy]
         mean, share = result.cosine_mean, 100 * result.int8_mac_fraction
         reach = [[max(mean - result.cosine_low, 0.0)], [max(result.cosine_high - mean, 0.0)]]
         axes.errorbar(
@@ -107,7 +111,7 @@ def _policies(axes: Axes, sweep: SweepRecord) -> None:
             yerr=reach,
             fmt=marker,
             color=colour,
-            markersize=7,
+            markersize=size,
             elinewidth=1,
             label=f"policy {result.policy}, held-out samples",
         )

@@ -24,17 +24,19 @@ def batch_size(record: ModelRecord, dims: Mapping[str, int]) -> int:
 
 
 def fit_sample(sample: Feeds, record: ModelRecord, dims: Mapping[str, int]) -> Feeds:
-    """Pad a sample with zeros to the bucket; only a model with a mask can tell padding.
+    """Pad a sample with zeros to the bucket, along the mask: nothing else can tell padding.
 
     Raises:
         QuantflowError: QF320 when the sample does not fit.
     """
     fitted = dict[str, NDArray[Any]]()
+    masked = record.mask.shape[1:] if record.mask is not None else ()
     for info in record.inputs:
         array = sample[info.name]
         wanted = [d if isinstance(d, int) else dims[d] for d in info.shape[1:]]
         missing = [size - have for size, have in zip(wanted, array.shape, strict=True)]
-        if any(m < 0 for m in missing) or (any(missing) and record.mask is None):
+        unmarked = [m for m, d in zip(missing, info.shape[1:], strict=True) if d not in masked]
+        if any(m < 0 for m in missing) or any(unmarked):
             fail(
                 "QF320",
                 f"a sample's {info.name} has shape {array.shape}, the bucket takes {tuple(wanted)}",

@@ -50,7 +50,7 @@ class Search:
         for chosen in growing(ranking, fixed):
             if self.meets(self._try(chosen, "forward")):
                 return self._shrink(chosen, fixed)
-        best = max(self.curve, key=lambda point: point.cosine_mean)
+        best = max(self.curve, key=lambda point: comparable(point.cosine_mean))
         return frozenset(best.fp16_groups)
 
     def extend(self, ranking: Sequence[str], chosen: frozenset[str]) -> None:
@@ -98,6 +98,11 @@ def growing(ranking: Sequence[str], fixed: frozenset[str]) -> Iterator[frozenset
         if group not in chosen:
             chosen = chosen | {group}
             yield chosen
+
+
+def comparable(accuracy: float) -> float:
+    """An accuracy that orders: NaN, the worst there is, compares as less than any number."""
+    return float("-inf") if np.isnan(accuracy) else accuracy
 
 
 def int8_share(record: ModelRecord, fp16: frozenset[str]) -> float:

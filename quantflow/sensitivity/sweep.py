@@ -19,7 +19,7 @@ from quantflow.progress import Progress
 from quantflow.sensitivity.policy import Groups, plan_of, policy_none
 from quantflow.sensitivity.probe import Probe
 from quantflow.sensitivity.scores import one_in, rank
-from quantflow.sensitivity.search import Search, growing
+from quantflow.sensitivity.search import Search, comparable, growing
 from quantflow.sensitivity.segmented_model import SegmentedModel
 from quantflow.sensitivity.verification import Verifier
 
@@ -88,7 +88,7 @@ def sweep(
         if tried[-1][1].meets_budget:
             break
     progress("verifying the plan", len(tried), len(tried))
-    plan, result = max(tried, key=lambda pair: (pair[1].meets_budget, pair[1].cosine_mean))
+    plan, result = max(tried, key=lambda pair: comparable(pair[1].cosine_mean))
     search.extend(ranking, frozenset(plan.fp16_groups))
     reasons = () if result.meets_budget else (_obstacle(result, config.budget.cosine_mean),)
     return Found(plan, result, tuple(scores), tuple(search.curve), reasons)

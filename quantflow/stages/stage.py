@@ -53,7 +53,8 @@ class Stage:
         command: the command that runs it.
         reads: folders of the stages it reads.
         inputs: digests of all that decides its result, by name.
-        work: writes the stage's files into an empty folder.
+        work: writes the stage's files into an empty folder. What it imports is heavy, so that it
+            lies in a module of its own, which a stage with nothing to do never imports.
         reads_if_there: folders of stages that it reads where they have run.
     """
 

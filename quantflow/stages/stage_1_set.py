@@ -6,13 +6,9 @@ from pathlib import Path
 
 from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.sample_set import SampleSet
-from quantflow.calibration.build import build_sets
-from quantflow.calibration.features.model import OutputFeatures
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
-from quantflow.runtime.bucket_run import fit_sample
-from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner, build_identity
+from quantflow.runtime.onnxruntime_runner import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
 
@@ -52,29 +48,9 @@ def _model_inputs(context: Context) -> str:
 
 def work(context: Context, folder: Path) -> None:
     """Write one folder a set, and `drift.json`: does the calibration set look like deployment?"""
-    record = ModelRecord.read(context.folder("00_model") / "model.json")
-    build_sets(
-        context.config,
-        context.loaded.base,
-        record.inputs,
-        folder,
-        context.progress,
-        outputs=_output_features(context, record),
-    )
-    for directory in sorted(path.parent for path in folder.glob("*/set.json")):
-        for sample in SampleSet(directory):
-            # Better here than after the ranges were measured on samples that cannot be exported.
-            fit_sample(sample, record, context.config.target.buckets[0])
+    from quantflow.stages import work_1_set
 
-
-def _output_features(context: Context, record: ModelRecord) -> OutputFeatures | None:
-    config = context.config
-    if config.set.deployment is None:
-        return None
-    runner = OnnxRuntimeRunner(context.folder("00_model") / "model.onnx", config.runtime)
-    first = record.inputs[0].shape[0]
-    batch = first if isinstance(first, int) else config.runtime.batch
-    return OutputFeatures(runner, record, batch)
+    work_1_set.work(context, folder)
 
 
 STAGE = Stage(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from quantflow.artifacts.digest import file_digest
-from quantflow.artifacts.export_record import ExportRecord
-from quantflow.ascend.convert import convert
 from quantflow.ascend.environment import find_atc
 from quantflow.ascend.option_files import option_files
 from quantflow.stages.stage import Context, Stage, section_digest
@@ -27,9 +25,9 @@ def inputs(context: Context) -> dict[str, str]:
 
 def work(context: Context, folder: Path) -> None:
     """Write `om.json`, and the .om files or the hand-over directory."""
-    export_dir = context.folder("40_onnx")
-    record = ExportRecord.read(export_dir / "export.json")
-    convert(context.loaded, record, export_dir, folder, context.progress).write(folder / "om.json")
+    from quantflow.stages import work_5_om
+
+    work_5_om.work(context, folder)
 
 
 STAGE = Stage(

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from quantflow.cli.init import render_config
-from quantflow.config import Config, InputConfig, load_config
+from quantflow.config import Config, InputConfig, PlanConfig, load_config
 from tests.cli.conftest import Call
 from tests.cli.tiny_project import write_model
 
@@ -41,21 +41,33 @@ def test_the_template_names_every_key_with_its_default() -> None:
         assert f"[{section}]" in text or f"# [{section}]" in text
         model = field.annotation
         for key in getattr(model, "model_fields", {}):
-            if section in ("model", "set") or key in ("source", "options"):
+            if section == "model" or key in ("source", "options"):
                 continue
             assert f"{key} = " in text or f"[{section}.{key}]" in text, f"{section}.{key}"
 
 
 def test_what_is_commented_out_shows_the_default() -> None:
     text = render_config("a:b", None, {"x": InputConfig(shape=("batch", 4))})
-    sections = ("run", "target", "quantization", "plan", "budget", "runtime")
+    sections = ("run", "target", "set", "quantization", "plan", "budget", "runtime")
     for section in sections:
         body = text.split(f"\n[{section}]\n")[1].split("\n[")[0].split("\n# [")[0]
         lines = [line.removeprefix("# ") for line in body.splitlines() if " = " in line]
         given = tomllib.loads("\n".join(lines))
         model = Config.model_fields[section].annotation
         assert model is not None
-        assert model.model_validate(given) == model.model_validate({}), section
+        required = {"candidates": {"kind": "npz", "path": "x"}} if section == "set" else {}
+        assert model.model_validate(required | given) == model.model_validate(required), section
+
+
+def test_the_examples_of_pins_are_valid() -> None:
+    text = render_config("a:b", None, {"x": InputConfig(shape=("batch", 4))})
+    lines = text.split("# [[plan.pins]]", 1)[1].split("\n\n")[0].splitlines()
+    text = "\n".join(["[[plan.pins]]", *(line.removeprefix("# ") for line in lines)])
+    plan = PlanConfig.model_validate(tomllib.loads(text)["plan"])
+    assert [(pin.pattern, pin.role) for pin in plan.pins] == [
+        ("*.layer.0.*", None),
+        (None, "classifier"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["plain", "with.dot", 'quo"te', "päd ding", "back\\slash"])

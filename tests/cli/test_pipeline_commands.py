@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from tests.cli.tiny_project import write_project
+from tests.cli.tiny_project import add_deployment, write_project
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +50,76 @@ def test_a_summary_of_earlier_results_does_not_survive(call: Call, tmp_path: Pat
     config = write_project(tmp_path)
     call("run", "-c", config, "-q")
     summary = tmp_path / "run" / "summary.json"
-    assert json.loads(summary.read_text())["verdict"] == "pass"
+    found = json.loads(summary.read_text())
+    assert found["plan"] == {"policy": "auto", "verified": True}
+    assert found["coverage"] == {"verdict": "pass"}
+    assert found["drift"] == {"verdict": "warn"} and "deployment" in found["reasons"][0]
+    assert found["verdict"] == "warn"  # the worst of the gates
     assert call("calibrate", "-c", config, "-q", "--set", "quantization.symmetric=true").code == 0
     assert not summary.exists()
+
+
+def test_production_unlike_the_candidates_stops_the_run_at_once(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    add_deployment(config, scale=5.0)
+    samples = ("--set", "set.samples=30")
+    answer = call("run", "-c", config, "-q", *samples)
+    assert answer.code == 1
+    assert "quantflow show drift" in answer.out.splitlines()[-1]
+    assert not (tmp_path / "run" / "20_ranges").exists()
+    tree = call("run", "-c", config, "-q", *samples, "--keep-going", "--json").json
+    assert tree["exit_code"] == 1
+    verdicts = {gate["name"]: gate["verdict"] for gate in tree["gates"]}
+    assert verdicts["drift"] == verdicts["coverage"] == "fail"
+    assert tree["summary"]["drift"] == tree["summary"]["coverage"] == {"verdict": "fail"}
+
+
+def test_production_like_the_candidates_passes(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    add_deployment(config, scale=1.0)
+    call("prepare", "-c", config, "-q")
+    answer = call("build-set", "-c", config, "-q", "--set", "set.samples=30")
+    assert answer.code == 0 and "\npass: drift\n" in answer.out
+    answer = call("calibrate", "-c", config, "-q", "--set", "set.samples=30")
+    assert answer.code == 0 and "\npass: coverage\n" in answer.out
+
+
+def test_a_sweep_shows_scores_and_policies_and_points_to_the_plan(
+    call: Call, tmp_path: Path
+) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    answer = call("sweep", "-c", config, "-q")
+    for text in ("Sensitivity", "Policies", "auto *", "\npass: plan\n"):
+        assert text in answer.out
+    assert "edit 30_sweep/plan.json if you like, then quantflow export-onnx" in answer.out
+    tree = call("sweep", "-c", config, "-q", "--json").json
+    assert {"sweep", "plan"} <= set(tree) and tree["verdict"] == "pass"
+
+
+def test_a_plan_that_misses_the_budget_stops_the_run(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    arguments = ("run", "-c", config, "-q", "--set", "plan.policy=none")
+    answer = call(*arguments, "--set", "budget.cosine_mean=1.0")
+    assert answer.code == 1 and "policy none misses the budget" in answer.out
+    assert not (tmp_path / "run" / "40_onnx").exists()
+
+
+def test_an_edited_plan_is_obeyed_with_a_warning(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    plan = tmp_path / "run" / "30_sweep" / "plan.json"
+    tree = json.loads(plan.read_text())
+    tree["groups"]["head"] = {"precision": "fp16", "reason": "to be sure"}
+    plan.write_text(json.dumps(tree))
+    answer = call("run", "-c", config, "-q", "--json")
+    assert answer.code == 3  # passed, but there is no atc
+    ran = {stage["stage"]: stage["ran"] for stage in answer.json["stages"]}
+    assert not ran["30_sweep"] and ran["40_onnx"] and ran["45_compare"]
+    assert answer.json["summary"]["plan"] == {"policy": "auto", "verified": False}
+    assert answer.json["summary"]["fp16_groups"] == ["head"]
+    assert "plan was edited" in " ".join(answer.json["summary"]["reasons"])
+    assert "head" in call("show", "plan", "--run", tmp_path / "run").out
 
 
 def test_limit_caps_every_set_and_raises_none(call: Call, tmp_path: Path) -> None:

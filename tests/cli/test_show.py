@@ -48,6 +48,19 @@ def test_json_holds_only_the_layer_asked_for(call: Call, run: Path) -> None:
     assert {row["tensor"] for row in tree["clipping"]["rows"]} == {"h"}
 
 
+def test_scores_of_one_layer_s_group_keep_their_rank(call: Call, run: Path) -> None:
+    out = call("show", "scores", "--layer", "block.key", "--run", run).out
+    (row,) = [line.split() for line in out.splitlines() if "block.qk" in line]
+    assert row[:2] == ["2", "block.qk"] and "classifier" not in out
+    tree = call("show", "scores", "--layer", "head", "--run", run, "--json").json
+    assert [score["group"] for score in tree["sweep"]["scores"]] == ["head"]
+
+
+def test_a_view_that_is_not_about_layers_refuses_one(call: Call, run: Path) -> None:
+    answer = call("show", "policies", "--layer", "head", "--run", run)
+    assert answer.code == 2 and "layer by layer" in answer.err
+
+
 def test_an_unknown_layer_is_answered_with_near_names(call: Call, run: Path) -> None:
     answer = call("show", "layers", "--layer", "block.qurey", "--run", run)
     assert answer.code == 2

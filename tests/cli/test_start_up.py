@@ -1,10 +1,24 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quantflow.cli.app import STAGE_COMMANDS, app
+
+MODEL_LIBRARIES = ("torch", "onnx", "onnx_ir", "onnxscript", "scipy", "datasets", "matplotlib")
+TORCH_PROJECT = """
+[model]
+factory = "mine:build"
+outputs = ["y"]
+[model.inputs.x]
+shape = ["batch", 16]
+[set.candidates]
+kind = "npz"
+path = "candidates.npz"
+"""
 
 HEAVY = ("torch", "onnx", "onnx_ir", "onnxruntime", "numpy", "scipy", "rich", "matplotlib")
 
@@ -15,6 +29,32 @@ import sys
 from quantflow.__main__ import main
 assert main(["--help"]) == 0 and main(["run", "--help"]) == 0
 print(sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_run_with_nothing_to_do_imports_no_model_library(tmp_path: Path) -> None:
+    config = tmp_path / "quantflow.toml"
+    config.write_text(TORCH_PROJECT)
+    (tmp_path / "mine.py").write_text("def build(): raise AssertionError\n")
+    np.savez(tmp_path / "candidates.npz", x=np.zeros((4, 16), np.float32))
+    code = f"""
+import sys
+from quantflow.__main__ import main
+assert main(["run", "-c", {str(config)!r}, "--dry-run"]) == 0
+from quantflow.config import load_config
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.stages.pipeline import STAGES
+from quantflow.stages.stage import Context
+from quantflow.stages.summary import refresh_summary
+from pathlib import Path
+loaded = load_config(Path({str(config)!r}))
+context = Context(loaded, RunDirectory(loaded.run_directory))
+for stage in STAGES:
+    assert stage.inputs(context)
+refresh_summary(context.run)
+print(sorted(set({MODEL_LIBRARIES!r}) & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -45,6 +45,20 @@ def write_model(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
 
 
+DEPLOYMENT = """
+[set.deployment]
+kind = "npz"
+path = "deployment.npz"
+"""
+
+
+def add_deployment(config: Path, *, scale: float) -> None:
+    """Give the project production samples: the candidates' distribution times `scale`."""
+    samples = np.random.default_rng(2).normal(size=(300, 16)).astype(np.float32)
+    np.savez(config.parent / "deployment.npz", x=samples * np.float32(scale))
+    config.write_text(config.read_text() + DEPLOYMENT)
+
+
 def write_project(directory: Path) -> Path:
     """Write the project and return its configuration."""
     write_model(directory / "model.onnx")

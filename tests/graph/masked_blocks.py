@@ -16,8 +16,13 @@ from quantflow.graph.layers import describe_model
 from .blocks import WIDTH, attention, feed_forward, layer_norm, transformer
 from .models import canonical, rand
 
-MASK_INPUT = ", int64[batch,length] mask"
-MASK = "mf = Cast<to=1>(mask) mu = Unsqueeze(mf, ones) mi = Sub(one, mu) bias = Mul(mi, minus) "  # (B, 1, 1, L): 0 where the mask is 1
+MASK_NAME = "attention_mask"
+MASK_INPUT = ", int64[batch,length] attention_mask"
+# bias is (B, 1, 1, L): 0 where the mask is 1.
+MASK = (
+    "mf = Cast<to=1>(attention_mask) mu = Unsqueeze(mf, ones) mi = Sub(one, mu) "
+    "bias = Mul(mi, minus) "
+)
 CONSTANTS = {
     "ones": np.int64([1, 2]),
     "one": np.float32(1),
@@ -64,7 +69,9 @@ def with_constants(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> onn
     return model
 
 
-def describe(model: onnx.ModelProto, dims: dict[str, int], mask: str | None = "mask") -> Described:
+def describe(
+    model: onnx.ModelProto, dims: dict[str, int], mask: str | None = MASK_NAME
+) -> Described:
     """Canonical form, record and bucket of a model."""
     result, notes = canonical(model)
     record = describe_model(result, dims, mask=mask, notes=notes)
@@ -74,6 +81,6 @@ def describe(model: onnx.ModelProto, dims: dict[str, int], mask: str | None = "m
 def samples(lengths: Sequence[int], seed: int = 0) -> list[dict[str, np.ndarray]]:
     """Samples of these lengths without batch axis, all positions real."""
     return [
-        {"x": rand(length, WIDTH, seed=seed + i), "mask": np.ones(length, np.int64)}
+        {"x": rand(length, WIDTH, seed=seed + i), MASK_NAME: np.ones(length, np.int64)}
         for i, length in enumerate(lengths)
     ]

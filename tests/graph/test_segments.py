@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quantflow.graph.segments import CARRIED_GROUPS, find_segments, segment_model
 
 from .blocks import attention, feed_forward, layer_norm, transformer
-from .masked_blocks import Described, describe, masked_encoder, with_constants
+from .masked_blocks import MASK_NAME, Described, describe, masked_encoder, with_constants
 from .models import Arrays, build, rand, run
 
 BUCKET = {"batch": 2, "length": 6}
@@ -51,7 +51,7 @@ def encoder() -> Described:
 
 def encoder_feeds() -> Arrays:
     mask = np.int64([[1] * 6, [1, 1, 1, 0, 0, 0]])
-    return {"x": rand(2, 6, 8), "mask": mask}
+    return {"x": rand(2, 6, 8), MASK_NAME: mask}
 
 
 def test_the_chain_of_an_encoder_s_segments_is_the_encoder(encoder: Described) -> None:
@@ -232,7 +232,7 @@ def graphs(draw: st.DrawFn) -> tuple[onnx.ModelProto, int]:
     weights |= {"wa": rand(4, 4, seed=70), "wb": rand(4, 4, seed=71)}
     lines += [f"la = MatMul({values[-1]}, wa)", "lb = MatMul(la, wb)", "lc = Add(lb, z)"]
     lines.append("ld = Add(lc, x)")
-    outputs = draw(st.lists(st.sampled_from(values[2:]), max_size=2, unique=True)) + ["ld"]
+    outputs = [*draw(st.lists(st.sampled_from(values[2:]), max_size=2, unique=True)), "ld"]
     heads = ", ".join(f"float[batch,4] {name}" for name in outputs)
     text = f"(float[batch,4] x, float[batch,4] z) => ({heads}) {{ {' '.join(lines)} }}"
     return build(text, weights), len(outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from quantflow import __version__
@@ -12,9 +13,13 @@ from quantflow.artifacts.comparison import (
     Summary,
     SummaryDeploy,
     SummaryFidelity,
+    SummaryGate,
     SummaryOm,
+    SummaryPlan,
     TaskScore,
 )
+from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow
+from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import (
     BucketFiles,
     ExportRecord,
@@ -38,6 +43,7 @@ from quantflow.artifacts.ranges_record import (
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.artifacts.sample_set import SampleInfo, SetRecord
+from quantflow.artifacts.sweep_record import CurvePoint, GroupScore, PolicyResult, SweepRecord
 
 
 def model() -> ModelRecord:
@@ -82,7 +88,9 @@ def model() -> ModelRecord:
 
 
 def sample_set(name: str) -> SetRecord:
-    samples = tuple(SampleInfo(id=f"{name}[{i}]", digest=f"{i:064d}") for i in range(3))
+    samples = tuple(
+        SampleInfo(id=f"{name}[{i}]", digest=f"{i:064d}", preview=f"text {i}") for i in range(3)
+    )
     return SetRecord(
         name=name,
         source="candidates: npz data.npz, seed 0",
@@ -90,6 +98,147 @@ def sample_set(name: str) -> SetRecord:
         samples=samples,
         padding_fraction=None,
         duplicates=1,
+    )
+
+
+def drift(verdict: str = "pass") -> DriftReport:
+    """`text.length` is off by five noise floors, unless all is well; a random draw was worse."""
+
+    def feature(name: str, effect: float) -> dict[str, object]:
+        return {
+            "feature": name,
+            "test": "ks",
+            "distance": 0.1 * effect,
+            "noise_floor": 0.1,
+            "effect": effect,
+            "verdict": verdict if effect > 1.5 else "pass",
+            "examples": ["calibration[2]", "calibration[0]"],
+        }
+
+    classifier = {
+        **{"auc": 0.55, "low": 0.45, "high": 0.65, "verdict": "pass"},
+        **{"warn_above": 0.6, "fail_above": 0.8},
+    }
+    worst = 1.0 if verdict == "pass" else 5.0
+    reasons = () if verdict == "pass" else ("text.length differs",)
+    return DriftReport.model_validate(
+        {
+            "verdict": verdict,
+            "reasons": reasons,
+            "selection": "match",
+            "counts": {
+                **{"candidates": 9, "calibration": 3, "deployment": 8},
+                **{"calibration_effective": 3.0, "deployment_effective": 8.0},
+                **{"calibration_duplicates": 0, "evaluation_overlap": 0},
+            },
+            "warn_above": 1.5,
+            "fail_above": 2.25,
+            "features": [feature("text.length", worst), feature("text.digits", 0.5)],
+            "classifier": classifier,
+            "before": {
+                "verdict": "fail",
+                "reasons": ["text.length differs"],
+                "features": [feature("text.length", 7.0)],
+                "classifier": {**classifier, "auc": 0.9, "low": 0.8, "high": 0.95},
+            },
+        }
+    )
+
+
+def coverage(verdict: str = "pass", layers: int = 0) -> CoverageReport:
+    """`head` leaves the calibrated range by half, unless all is well; `layers` more do the same."""
+
+    def row(group: str, share: float, p_value: float, verdict: str) -> CoverageRow:
+        return CoverageRow.model_validate(
+            {
+                "tensor": {"block.qk": "x", "head": "h"}.get(group, group),
+                "group": group,
+                "outside_fraction": share / 100,
+                "clipped_fraction": 0.001,
+                "samples_outside_fraction": share,
+                "expected_fraction": 0.05,
+                "p_value": p_value,
+                "reach": 1.5 if share else 1.0,
+                "worst_samples": ["heldout[1]"] if share else [],
+                "verdict": verdict,
+            }
+        )
+
+    bad = ["head", *(f"layer.{i}" for i in range(layers))] if verdict != "pass" else []
+    rows = [row("block.qk", 0.0, 1.0, "pass"), *(row(name, 0.5, 1e-5, verdict) for name in bad)]
+    reasons = [f"{name}: 50% of the deployment samples leave the range" for name in bad]
+    return CoverageReport.model_validate(
+        {
+            "verdict": verdict,
+            "reasons": reasons,
+            "calibration_samples": 3,
+            "heldout_samples": 3,
+            "rows": [x.model_dump() for x in rows],
+        }
+    )
+
+
+def sweep(*, verified: bool = True) -> SweepRecord:
+    """The head hurts most and is in fp16; the plan is `plan()`."""
+
+    def score(group: str, role: str, damage: float) -> GroupScore:
+        return GroupScore.model_validate(
+            {
+                "group": group,
+                "role": role,
+                "mac_fraction": 0.4444,
+                "value": 1 - damage,
+                "damage": damage,
+                "low": 0.5 * damage,
+                "high": 2 * damage,
+                "tied": damage > 0.01,
+            }
+        )
+
+    def point(groups: tuple[str, ...], share: float, mean: float, step: str) -> CurvePoint:
+        return CurvePoint(
+            fp16_groups=groups,
+            int8_mac_fraction=share,
+            cosine_mean=mean,
+            cosine_low=mean - 0.002,
+            cosine_high=mean + 0.001,
+            step=step,
+        )
+
+    def result(policy: str, groups: int, share: float, mean: float, meets: bool) -> PolicyResult:
+        return PolicyResult(
+            policy=policy,
+            fp16_groups=groups,
+            int8_mac_fraction=share,
+            boundaries=3,
+            cosine_mean=mean,
+            cosine_min=mean - 0.01,
+            cosine_low=mean - 0.002,
+            cosine_high=mean + 0.001,
+            meets_budget=meets,
+        )
+
+    return SweepRecord(
+        policy="auto",
+        metric="cosine",
+        search_samples=3,
+        verification_samples=3,
+        budget=0.99,
+        scores=(score("head", "classifier", 0.02), score("block.qk", "qkv", 0.004)),
+        curve=(
+            point((), 0.8888, 0.975, "forward"),
+            point(("head",), 0.4444, 0.9951, "forward"),
+            point(("block.qk",), 0.4444, 0.98, "backward"),
+            point(("block.qk", "head"), 0.0, 1.0, "beyond"),
+        ),
+        policies=(
+            result("none", 0, 0.8888, 0.974, False),
+            result("attention", 1, 0.4444, 0.981, False),
+            result("auto", 1, 0.4444, 0.9946, verified),
+        ),
+        verified=verified,
+        plan_digest=hashlib.sha256(plan().to_json().encode()).hexdigest(),
+        reasons=() if verified else ("no plan meets the budget",),
     )
 
 
@@ -169,7 +318,7 @@ def fp16() -> Fp16Report:
 
 def plan() -> PrecisionPlan:
     return PrecisionPlan(
-        policy="none",
+        policy="auto",
         groups={
             "block.qk": PlannedGroup(precision="int8"),
             "head": PlannedGroup(precision="fp16", reason="pinned"),
@@ -307,6 +456,9 @@ def summary(verdict: str = "pass") -> Summary:
             "task": {},
             "deploy": SummaryDeploy(op_types={"MatMul": 3}, parity_cosine=1.0, fidelity_gap=0.0001),
             "om": SummaryOm(status="not-converted"),
+            "drift": SummaryGate(verdict="pass"),
+            "coverage": SummaryGate(verdict="pass"),
+            "plan": SummaryPlan(policy="auto", verified=True),
         }
     )
 
@@ -314,9 +466,11 @@ def summary(verdict: str = "pass") -> Summary:
 def write_stage(
     run: RunDirectory, folder: str, reads: tuple[str, ...], records: dict[str, Record]
 ) -> None:
-    """Write a stage's records with a manifest that names the stages it was made from."""
-    manifests = {name: run.manifest(name) for name in reads}
+    """Write a stage's records with a manifest that names the stages and files it was made from."""
+    manifests = {name: run.manifest(name) for name in reads if "/" not in name}
     inputs = {name: manifest.digest for name, manifest in manifests.items() if manifest}
+    files = {name: run.root / name for name in reads if "/" in name}
+    inputs |= {name: hashlib.sha256(x.read_bytes()).hexdigest() for name, x in files.items()}
     with run.writing(folder, __version__, inputs) as directory:
         for name, record in records.items():
             record.write(directory / name)
@@ -325,7 +479,10 @@ def write_stage(
 def write_run(
     root: Path,
     *,
+    drift_report: DriftReport | None = None,
     ranges_record: RangesRecord | None = None,
+    coverage_report: CoverageReport | None = None,
+    sweep_record: SweepRecord | None = None,
     parity_report: ParityReport | None = None,
     comparison_record: Comparison | None = None,
     om_record: OmRecord | None = None,
@@ -334,7 +491,7 @@ def write_run(
     run = RunDirectory(root)
     write_stage(run, "00_model", (), {"model.json": model()})
     sets = {f"{n}/set.json": sample_set(n) for n in ("calibration", "heldout", "evaluation")}
-    write_stage(run, "10_set", (), dict(sets))
+    write_stage(run, "10_set", (), {**sets, "drift.json": drift_report or drift()})
     write_stage(
         run,
         "20_ranges",
@@ -342,13 +499,20 @@ def write_run(
         {
             "ranges.json": ranges_record or ranges(),
             "clipping.json": clipping(),
+            "coverage.json": coverage_report or coverage(),
             "fp16.json": fp16(),
         },
     )
     write_stage(
         run,
+        "30_sweep",
+        ("00_model", "10_set", "20_ranges"),
+        {"plan.json": plan(), "sweep.json": sweep_record or sweep()},
+    )
+    write_stage(
+        run,
         "40_onnx",
-        ("00_model", "20_ranges"),
+        ("00_model", "20_ranges", "30_sweep/plan.json"),
         {
             "plan.json": plan(),
             "export.json": export(),
@@ -365,3 +529,9 @@ def write_run(
     summary().write(root / "summary.json")
     run.record_time("00_model", 1.25)
     return run
+
+
+def edit_plan(run: RunDirectory) -> None:
+    """What a person may do after stage 3: the head is to be INT8 as well."""
+    groups = {**plan().groups, "head": PlannedGroup(precision="int8")}
+    plan().model_copy(update={"groups": groups}).write(run.folder("30_sweep") / "plan.json")

@@ -3,11 +3,33 @@ from pathlib import Path
 import pytest
 
 from quantflow.artifacts.ranges_record import NonFinite
+from quantflow.artifacts.record import Verdict
 from quantflow.errors import ExitCode
 from quantflow.report.artifacts import read_artifacts
-from quantflow.report.gates import all_gates, exit_code, finite_gate, overall, parity_gate
+from quantflow.report.gates import (
+    SPELLED_OUT,
+    all_gates,
+    coverage_gate,
+    drift_gate,
+    exit_code,
+    finite_gate,
+    overall,
+    parity_gate,
+    plan_gate,
+)
 from quantflow.report.next_steps import next_steps
-from tests.report.sample_run import comparison, om, parity, ranges, write_run, write_stage
+from tests.report.sample_run import (
+    comparison,
+    coverage,
+    drift,
+    edit_plan,
+    om,
+    parity,
+    ranges,
+    sweep,
+    write_run,
+    write_stage,
+)
 
 NAN = NonFinite(tensor="h", split="calibration", nan=2, inf=1, samples=("calibration[1]",))
 
@@ -25,6 +47,55 @@ def test_finite_values_pass() -> None:
 def test_a_failed_parity_names_only_the_layers_that_differ() -> None:
     (reason,) = parity_gate(parity("fail")).reasons
     assert reason.startswith("block.key: cosine 0.9000000, accumulators differ")
+
+
+@pytest.mark.parametrize("verdict", ["pass", "warn", "fail"])
+def test_the_gates_of_the_set_and_the_ranges_follow_their_reports(verdict: Verdict) -> None:
+    for gate in (drift_gate(drift(verdict)), coverage_gate(coverage(verdict))):
+        assert gate.verdict == verdict
+        assert bool(gate.reasons) == (verdict != "pass")
+
+
+def test_a_set_that_was_drawn_at_random_is_told_of_matching() -> None:
+    random = drift("fail").model_copy(update={"selection": "random"})
+    assert "match" in drift_gate(random).fix and "match" not in drift_gate(drift("fail")).fix
+
+
+def test_of_many_layers_outside_their_range_some_are_named_and_the_others_counted() -> None:
+    reasons = coverage_gate(coverage("fail", layers=20)).reasons
+    assert len(reasons) == SPELLED_OUT + 1
+    assert f"{21 - SPELLED_OUT} layers more" in reasons[-1]
+
+
+def test_a_plan_that_was_not_verified_fails_with_the_reasons() -> None:
+    gate = plan_gate(sweep(verified=False), edited=False)
+    assert gate.verdict == "fail" and gate.reasons == ("no plan meets the budget",)
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_an_edited_plan_is_left_to_the_comparison(tmp_path: Path, verified: bool) -> None:
+    run = write_run(tmp_path, sweep_record=sweep(verified=verified))
+    edit_plan(run)
+    found = read_artifacts(run)
+    (gate,) = [gate for gate in all_gates(found) if gate.stage == "30_sweep"]
+    assert gate.verdict == "warn" and "the comparison judges it" in gate.reasons[0]
+    assert exit_code([gate], None) == ExitCode.OK
+
+
+def test_what_was_made_from_the_plan_before_it_was_edited_is_left_out(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    assert read_artifacts(run).outdated == ()
+    edit_plan(run)
+    found = read_artifacts(run)
+    assert found.outdated == ("40_onnx", "45_compare", "50_om")
+    assert found.plan is not None and found.plan.fp16_groups == []
+    assert found.sweep is not None and found.plan_edited
+
+
+def test_before_stage_3_the_plan_is_the_one_that_was_exported(tmp_path: Path) -> None:
+    found = read_artifacts(write_run(tmp_path), only=("40_onnx",))
+    assert found.plan is not None and found.plan.fp16_groups == ["head"]
+    assert not found.plan_edited
 
 
 @pytest.mark.parametrize(
@@ -52,7 +123,7 @@ def test_a_stage_made_from_results_that_changed_is_left_out(tmp_path: Path) -> N
     run = write_run(tmp_path)
     write_stage(run, "20_ranges", ("00_model", "10_set"), {"ranges.json": ranges(NAN)})
     found = read_artifacts(run)
-    assert found.outdated == ("40_onnx", "45_compare", "50_om")
+    assert found.outdated == ("30_sweep", "40_onnx", "45_compare", "50_om")
     assert found.comparison is None and found.summary is None and found.export is None
     assert found.ranges is not None and found.model is not None
 

@@ -8,7 +8,15 @@ from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.ranges_record import NonFinite
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.report.html import report_is_fresh, write_report
-from tests.report.sample_run import comparison, ranges, write_run
+from tests.report.sample_run import (
+    comparison,
+    coverage,
+    drift,
+    edit_plan,
+    ranges,
+    sweep,
+    write_run,
+)
 
 VOID = {"meta", "br", "path", "use", "rect", "link", "hr"}
 
@@ -74,10 +82,36 @@ def test_the_page_leads_with_verdict_figures_and_next_step(page: str) -> None:
 
 def test_plots_take_their_colours_from_the_page(page: str) -> None:
     svg = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
-    assert svg.count("<svg") == 2
-    assert "var(--first)" in svg and "var(--ink)" in svg
-    assert not re.search(r"fill: #0[1-4]0", svg)
+    assert svg.count("<svg") == 5  # error, curve, scores, drift, clipping
+    assert set(re.findall(r"#[0-9a-f]{6}\b", svg)) <= {"#000000", "#ffffff"}
+    defined = set(re.findall(r"--(\w+):", page))
+    assert {"first", "second", "pass", "fail", "ink"} <= set(re.findall(r"var\(--(\w+)\)", svg))
+    assert set(re.findall(r"var\(--(\w+)\)", page)) <= defined
     assert "prefers-color-scheme: dark" in page
+
+
+def test_the_page_tells_of_the_set_the_ranges_and_the_plan(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path,
+        drift_report=drift("fail"),
+        coverage_report=coverage("fail"),
+        sweep_record=sweep(verified=False),
+    )
+    write_report(run, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for anchor in ("drift", "coverage", "sensitivity", "curve", "plan"):
+        assert f'id="{anchor}"' in text
+    head = text[: text.index("</header>")]
+    for reason in ("text.length differs", "head: 50%", "no plan meets the budget"):
+        assert reason in head
+
+
+def test_a_run_without_a_search_has_no_empty_plots(tmp_path: Path) -> None:
+    record = sweep().model_copy(update={"policy": "none", "scores": (), "curve": ()})
+    run = write_run(tmp_path, sweep_record=record)
+    write_report(run, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'id="curve"' in text and 'id="sensitivity"' not in text
 
 
 def test_names_from_the_model_cannot_break_out_of_the_page(tmp_path: Path) -> None:
@@ -113,4 +147,7 @@ def test_a_page_is_fresh_until_a_stage_is_written_again(tmp_path: Path) -> None:
     write_report(run, path)
     assert report_is_fresh(run, path)
     write_run(tmp_path)
+    assert not report_is_fresh(run, path)
+    write_report(run, path)
+    edit_plan(run)
     assert not report_is_fresh(run, path)

@@ -1,9 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantflow.report.export_sheets import plan_sheet
 from quantflow.report.sheet import Sheet, cosine_text, share_text
-from tests.report.sample_run import plan
 
 
 def test_a_ragged_sheet_is_refused() -> None:
@@ -38,7 +36,3 @@ def test_a_cut_sheet_says_how_many_rows_there_are() -> None:
     assert sheet.first(2).rows == (("1",), ("2",))
     assert sheet.first(2).note == "2 of 3 rows. why"
     assert sheet.first(3) is sheet
-
-
-def test_the_plan_shows_what_is_not_int8_first() -> None:
-    assert [row[1] for row in plan_sheet(plan()).rows] == ["fp32", "fp16", "int8"]

@@ -3,7 +3,14 @@
 import pytest
 from rich.console import Console
 
-from quantflow.report import comparison_sheets, export_sheets, model_sheets, range_sheets
+from quantflow.report import (
+    comparison_sheets,
+    coverage_sheets,
+    drift_sheets,
+    export_sheets,
+    model_sheets,
+    range_sheets,
+)
 from quantflow.report.sheet import Sheet
 from quantflow.report.tables import rich_table
 from tests.report import sample_run as made
@@ -14,6 +21,8 @@ from tests.report import sample_run as made
     [
         (comparison_sheets.errors_sheet(made.comparison()), "block.key"),  # least own SQNR
         (range_sheets.clipping_sheet(made.clipping()), "h"),  # the flagged one
+        (coverage_sheets.coverage_sheet(made.coverage("fail")), "head"),
+        (drift_sheets.features_sheet(made.drift("fail")), "text.length"),
         (range_sheets.fp16_sheet(made.fp16()), "square"),  # overflow before flushed
         (export_sheets.parity_sheet(made.parity("fail")), "block.key"),
         (export_sheets.factors_sheet(made.export()), "head"),  # not INT8

@@ -96,7 +96,7 @@ def brute_force(
     names = {layer.name for layer in layers}
     factors = [entry for entry in bench.factors if entry.layer in names]
     deploy = deploy_model(bench.static, record, factors)
-    lowered = lower(deploy, fp19=fp19, emulate_fp16=False, islands=frozenset())
+    lowered = lower(deploy, fp19=True, emulate_fp16=False, islands=frozenset())
     runner = OnnxRuntimeRunner(model_bytes(lowered), RUNTIME)
     return [runner.run(batch.feeds) for batch in bench.probe.batches]
 

@@ -16,23 +16,21 @@ from quantflow.numerics.output_metrics import OUTPUT_METRICS
 from quantflow.sensitivity.scores import one_in, rank
 from quantflow.sensitivity.segmented_model import SegmentedModel
 from tests.graph.blocks import attention, gated_feed_forward, rms_norm, transformer
-from tests.graph.masked_blocks import masked_encoder, samples
+from tests.graph.masked_blocks import MASK_NAME, masked_encoder, samples
 from tests.graph.models import build, rand
 
-from .builders import RUNTIME, Bench, bench, brute_force, cosine, names
+from .builders import RUNTIME, Bench, Samples, bench, brute_force, cosine, names
 
 LENGTHS = (6, 4, 6, 3, 5, 6, 2)
 COSINE = OUTPUT_METRICS["cosine"]
 
 
-def coarse(
-    proto: onnx.ModelProto, feeds: Sequence[dict[str, np.ndarray]], **options: object
-) -> Bench:
+def coarse(proto: onnx.ModelProto, feeds: Samples, mask: str | None = None) -> Bench:
     """A bench whose ranges are six times too wide, so that INT8 does visible damage."""
     dims = {"batch": 2, "length": 6}
-    exact = bench(proto, feeds, dims, **options)
+    exact = bench(proto, feeds, dims, mask=mask)
     wide = {x.tensor: (6 * x.low, 6 * x.high) for x in exact.ranges.ranges}
-    return bench(proto, feeds, dims, bounds=wide, **options)
+    return bench(proto, feeds, dims, bounds=wide, mask=mask)
 
 
 def decoder() -> onnx.ModelProto:
@@ -53,7 +51,7 @@ def decoder() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def encoder_bench() -> Bench:
-    return coarse(masked_encoder(4), samples(LENGTHS), mask="mask")
+    return coarse(masked_encoder(4), samples(LENGTHS), mask=MASK_NAME)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +161,7 @@ def test_an_outlier_layer_ranks_first_by_every_metric(encoder_bench: Bench, metr
     victim = names(encoder_bench)[6]
     tensor = next(g.tensor for g in encoder_bench.record.groups if g.name == victim)
     wild = bench(
-        masked_encoder(4), samples(LENGTHS), {"batch": 2, "length": 6}, mask="mask",
+        masked_encoder(4), samples(LENGTHS), {"batch": 2, "length": 6}, mask=MASK_NAME,
         bounds={tensor: (-300.0, 300.0)},  # one wild value in calibration: steps of 2.4
     )  # fmt: skip
     scores = one_in(
@@ -263,7 +261,8 @@ def test_a_score_says_what_it_measured() -> None:
 
 def test_a_model_whose_reference_is_all_zero_is_measured() -> None:
     model = build(
-        "(float[batch,4] x) => (float[batch,4] y) { a = MatMul(x, w) b = Relu(a) y = MatMul(b, z) }",
+        "(float[batch,4] x) => (float[batch,4] y) "
+        "{ a = MatMul(x, w) b = Relu(a) y = MatMul(b, z) }",
         {"w": rand(4, 4), "z": np.zeros((4, 4), np.float32)},
     )
     b = bench(model, [{"x": rand(4, seed=i)} for i in range(3)], {"batch": 2})

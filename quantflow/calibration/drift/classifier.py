@@ -59,7 +59,8 @@ def area_under_curve(a: NDArray[np.float64], b: NDArray[np.float64]) -> Separati
     """Area under the ROC curve of scores, with DeLong's interval on the logit scale.
 
     The area is the mean over all pairs of 1 where `a` scores higher, 0.5 where they tie; its
-    variance that of DeLong, DeLong and Clarke-Pearson (1988).
+    variance that of DeLong, DeLong and Clarke-Pearson (1988). Where no pair is out of order that
+    variance is 0, and the one of a share of the smaller sample stands in for it.
 
     Args:
         a, b: ``(N,)`` and ``(M,)`` scores.
@@ -67,14 +68,15 @@ def area_under_curve(a: NDArray[np.float64], b: NDArray[np.float64]) -> Separati
     pairs = np.sign(a[:, None] - b[None, :]) / 2 + 0.5
     auc = float(pairs.mean())
     of_a, of_b = pairs.mean(axis=1), pairs.mean(axis=0)
-    # Half a pair on either side keeps perfect separation, whose variance is 0, on the scale.
-    half = 0.5 / pairs.size
-    inside = min(max(auc, half), 1 - half)
-    variance = of_a.var() / max(len(a) - 1, 1) + of_b.var() / max(len(b) - 1, 1)
-    margin = 1.96 * float(np.sqrt(variance)) / (inside * (1 - inside))
+    variance = float(of_a.var() / max(len(a) - 1, 1) + of_b.var() / max(len(b) - 1, 1))
+    smaller = min(len(a), len(b))
+    inside = min(max(auc, 0.5 / smaller), 1 - 0.5 / smaller)
+    if inside != auc:
+        variance = max(variance, inside * (1 - inside) / smaller)
+    margin = 1.96 * variance**0.5 / (inside * (1 - inside))
     centre = log(inside / (1 - inside))
     low, high = (1 / (1 + exp(-x)) for x in (centre - margin, centre + margin))
-    return Separation(auc, low, high)
+    return Separation(auc, min(low, auc), max(high, auc))
 
 
 def _folds(first: NDArray[np.bool_], keys: Sequence[str]) -> NDArray[np.intp]:
