@@ -43,12 +43,13 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     ),
     "QF107": ErrorCode(
         "unknown name on the command line",
-        "There is no error code, layer, group or tensor of that name. `quantflow explain` lists all "
-        "codes, `quantflow show layers` the layers.",
+        "There is no error code, layer, group or tensor of that name. `quantflow explain` lists "
+        "all codes, `quantflow show layers` the layers.",
     ),
     "QF108": ErrorCode(
         "file exists already",
-        "`quantflow init` does not replace a configuration that is there, unless told to by --force.",
+        "`quantflow init` does not replace a configuration that is there, unless told to by "
+        "--force.",
     ),
     "QF110": ErrorCode(
         "unknown chip",
@@ -215,7 +216,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF544": ErrorCode(
         "deploy model not in the expected dialect",
         "An AscendQuant or AscendDequant node has a missing attribute, one of the wrong type "
-        "(which the compiler would silently read as 0), or neighbours other than an int8 MatMul or Gemm.",
+        "(which the compiler would silently read as 0), or neighbours other than an int8 MatMul "
+        "or Gemm.",
     ),
     "QF545": ErrorCode(
         "AMCT record not readable",

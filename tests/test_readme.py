@@ -1,8 +1,8 @@
 """The README is executed: every command in it, in order, on a copy of the project (C37).
 
-A line ``NAME`:`` before a code block makes the block a file; ``sh`` blocks are commands. `make demo`
-and `make test` are left out: the demo's job runs in test_demo.py on a smaller set, and the tests are
-what is running.
+A line ``NAME`:`` before a code block makes the block a file; ``sh`` blocks are commands. `make
+demo` and `make test` are left out: the demo's job runs in test_demo.py on a smaller set, and the
+tests are what is running.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def test_every_command_of_the_readme_runs_as_it_says(tmp_path: Path) -> None:
 def copy_of_the_project(directory: Path) -> Path:
     """Everything but the environment and results, with the files' times kept for make."""
     project = directory / "project"
-    ignored = shutil.ignore_patterns(".venv", ".git", "runs", "*.egg-info", "__pycache__", ".*_cache")
+    ignored = shutil.ignore_patterns(
+        ".venv", ".git", "runs", "*.egg-info", "__pycache__", ".*_cache"
+    )
     shutil.copytree(ROOT, project, ignore=ignored)
     return project

@@ -17,8 +17,8 @@ class CoverageRow(Record):
         expected_fraction: that share when both sets are draws of one distribution, 0-1.
         p_value: probability of so many such samples in that case, corrected for the number of
             tensors.
-        reach: 1 plus the largest distance beyond an extreme, relative to the width of the calibrated
-            range, zero included; 1 when nothing is beyond.
+        reach: 1 plus the largest distance beyond an extreme, relative to the width of the
+            calibrated range, zero included; 1 when nothing is beyond.
         worst_samples: ids of the samples that reach furthest beyond, worst first, at most three.
         verdict: `fail` for a large and certain excess, `warn` for a certain one.
     """

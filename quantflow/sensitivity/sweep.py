@@ -61,7 +61,7 @@ def sweep(
         pinned: groups whose precision is given.
         islands: nodes that stay in fp32.
         config: plan, budget and seed count.
-        journal: where scores and tried plans are noted, so that a kill loses none.
+        journal: where scores, tried and verified plans are noted, so that a kill loses none.
         progress: called as work goes on.
     """
     record, seed = verifier.record, config.run.seed
@@ -77,14 +77,17 @@ def sweep(
     chosen = search.run(ranking, fixed)
     damage = {score.group: score for score in scores}
 
-    def plan_for(fp16: frozenset[str]) -> PrecisionPlan:
-        return plan_of("auto", _groups(record, pinned, fp16, damage), islands)
+    def verified(fp16: frozenset[str]) -> tuple[PrecisionPlan, PolicyResult]:
+        plan = plan_of("auto", _groups(record, pinned, fp16, damage), islands)
+        key = _key("verified", fp16)
+        if key not in journal:
+            journal.note(key, verifier.run(plan).model_dump())
+        return plan, PolicyResult.model_validate(journal.get(key))
 
     tried = list[tuple[PrecisionPlan, PolicyResult]]()
     for fp16 in growing(ranking, chosen):
         progress("verifying the plan", len(tried), len(tried) + 1)
-        plan = plan_for(fp16)
-        tried.append((plan, verifier.run(plan)))
+        tried.append(verified(fp16))
         if tried[-1][1].meets_budget:
             break
     progress("verifying the plan", len(tried), len(tried))
@@ -92,6 +95,11 @@ def sweep(
     search.extend(ranking, frozenset(plan.fp16_groups))
     reasons = () if result.meets_budget else (_obstacle(result, config.budget.cosine_mean),)
     return Found(plan, result, tuple(scores), tuple(search.curve), reasons)
+
+
+def _key(what: str, fp16: frozenset[str]) -> str:
+    """Under which a plan is noted; names may hold blanks."""
+    return "\n".join([what, *sorted(fp16)])
 
 
 class _Trial:
@@ -113,7 +121,7 @@ class _Trial:
         self._count = 0
 
     def __call__(self, fp16: frozenset[str]) -> NDArray[np.float64]:
-        key = "fp16 " + " ".join(sorted(fp16))
+        key = _key("fp16", fp16)
         self._progress("plans tried", self._count, self._count + 1)
         if key not in self._journal:
             int8 = self._groups - fp16
