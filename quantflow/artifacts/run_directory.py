@@ -116,14 +116,18 @@ class RunDirectory:
         return manifest
 
     @contextmanager
-    def writing(self, stage: str, version: str, inputs: Mapping[str, str]) -> Generator[Path]:
+    def writing(
+        self, stage: str, version: str, inputs: Mapping[str, str], *, afresh: bool = False
+    ) -> Generator[Path]:
         """A folder to write a stage into; it becomes the stage's folder at the end.
 
         It is empty, unless an earlier attempt at the very same work was interrupted: then it holds
-        the journal that the attempt left.
+        the journal that the attempt left, if it is not to be done `afresh`.
         """
         partial, former = self._partial(stage), self._former(stage)
         shutil.rmtree(former, ignore_errors=True)
+        if afresh:
+            shutil.rmtree(partial, ignore_errors=True)
         _clear(partial, keep=value_digest([version, dict(inputs)]))
         yield partial
         outputs = {

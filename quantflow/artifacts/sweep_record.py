@@ -81,7 +81,8 @@ class SweepRecord(Record):
         budget: least mean cosine asked for.
         scores: most harmful first; empty when nothing had to be searched.
         curve: plans in the order they were tried.
-        policies: all three policies with this configuration's pins.
+        policies: `none` and `attention` with this configuration's pins, and `auto` where it was
+            searched.
         verified: whether the plan in `plan.json`, as written, meets the budget on the verification
             samples.
         plan_digest: of `plan.json` as written; a plan edited since is not verified.

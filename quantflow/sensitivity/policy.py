@@ -68,9 +68,9 @@ def policy_attention(record: ModelRecord, pinned: Mapping[str, PlannedGroup]) ->
     }
 
 
-def default_plan(record: ModelRecord, fp16: Fp16Report) -> PrecisionPlan:
+def default_plan(record: ModelRecord, fp16: Fp16Report, pins: Sequence[PinConfig]) -> PrecisionPlan:
     """The plan in force before stage 3 has run: policy `none`, and what overflows fp16 in fp32."""
-    return PrecisionPlan(policy="none", groups=policy_none(record, {}), islands=fp16.islands)
+    return plan_of("none", policy_none(record, resolve_pins(record, pins)), fp16.islands)
 
 
 def plan_of(policy: str, groups: Groups, islands: Sequence[Island]) -> PrecisionPlan:

@@ -29,29 +29,32 @@ class Search:
     Attributes:
         record: groups and layers.
         cosines: measures a set of fp16 groups.
-        budget: least mean cosine.
         seed: of the intervals.
         curve: plans in the order they were tried, each set once.
     """
 
     record: ModelRecord
     cosines: Cosines
-    budget: float
     seed: int
     curve: list[CurvePoint] = field(default_factory=list[CurvePoint])
 
-    def run(self, ranking: Sequence[str], fixed: frozenset[str]) -> frozenset[str]:
+    def run(self, ranking: Sequence[str], fixed: frozenset[str], budget: float) -> frozenset[str]:
         """The fp16 groups of the plan; the most accurate set tried when none meets the budget.
 
         Args:
             ranking: groups that may go to fp16, most harmful first.
             fixed: groups that are in fp16 whatever happens.
+            budget: least mean cosine.
         """
         for chosen in growing(ranking, fixed):
-            if self.meets(self._try(chosen, "forward")):
-                return self._shrink(chosen, fixed)
+            if meets(self._try(chosen, "forward"), budget):
+                return self._shrink(chosen, fixed, budget)
         best = max(self.curve, key=lambda point: comparable(point.cosine_mean))
         return frozenset(best.fp16_groups)
+
+    def mean(self, fp16: frozenset[str]) -> float:
+        """Mean cosine of a set on the search samples."""
+        return self._try(fp16, "forward").cosine_mean
 
     def extend(self, ranking: Sequence[str], chosen: frozenset[str]) -> None:
         """Try larger sets as well, doubling, so that the curve shows what more fp16 would bring."""
@@ -60,14 +63,12 @@ class Search:
         for count in steps if rest else ():
             self._try(chosen | frozenset(rest[:count]), "beyond")
 
-    def meets(self, point: CurvePoint) -> bool:
-        """Whether a point meets the budget with confidence; NaN never does."""
-        return point.cosine_low >= self.budget
-
-    def _shrink(self, chosen: frozenset[str], fixed: frozenset[str]) -> frozenset[str]:
+    def _shrink(
+        self, chosen: frozenset[str], fixed: frozenset[str], budget: float
+    ) -> frozenset[str]:
         macs = {group.name: group.macs for group in self.record.groups}
         for group in sorted(chosen - fixed, key=lambda name: (-macs[name], name)):
-            if self.meets(self._try(chosen - {group}, "backward")):
+            if meets(self._try(chosen - {group}, "backward"), budget):
                 chosen = chosen - {group}
         return chosen
 
@@ -88,6 +89,11 @@ class Search:
         )
         self.curve.append(point)
         return point
+
+
+def meets(point: CurvePoint, budget: float) -> bool:
+    """Whether a point meets a budget with confidence; NaN never does."""
+    return point.cosine_low >= budget
 
 
 def growing(ranking: Sequence[str], fixed: frozenset[str]) -> Iterator[frozenset[str]]:

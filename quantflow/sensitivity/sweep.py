@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,9 @@ from quantflow.sensitivity.scores import one_in, rank
 from quantflow.sensitivity.search import Search, comparable, growing
 from quantflow.sensitivity.segmented_model import SegmentedModel
 from quantflow.sensitivity.verification import Verifier
+
+MAX_ROUNDS = 4
+"""How often the search aims higher after a plan fell short on the verification samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,7 @@ def sweep(
     scores = _scores(model, probe, record, config, journal, progress)
     ranking = [score.group for score in scores if score.group not in pinned]
     fixed = frozenset(name for name, group in pinned.items() if group.precision == "fp16")
-    search = Search(
-        record,
-        _Trial(model, probe, record, journal, progress),
-        config.budget.cosine_mean,
-        seed,
-    )
-    chosen = search.run(ranking, fixed)
+    search = Search(record, _Trial(model, probe, record, journal, progress), seed)
     damage = {score.group: score for score in scores}
 
     def verified(fp16: frozenset[str]) -> tuple[PrecisionPlan, PolicyResult]:
@@ -85,16 +82,49 @@ def sweep(
         return plan, PolicyResult.model_validate(journal.get(key))
 
     tried = list[tuple[PrecisionPlan, PolicyResult]]()
-    for fp16 in growing(ranking, chosen):
+    for fp16 in _proposals(search, ranking, fixed, config.budget.cosine_mean, tried):
         progress("verifying the plan", len(tried), len(tried) + 1)
         tried.append(verified(fp16))
-        if tried[-1][1].meets_budget:
-            break
     progress("verifying the plan", len(tried), len(tried))
     plan, result = max(tried, key=lambda pair: comparable(pair[1].cosine_mean))
     search.extend(ranking, frozenset(plan.fp16_groups))
     reasons = () if result.meets_budget else (_obstacle(result, config.budget.cosine_mean),)
     return Found(plan, result, tuple(scores), tuple(search.curve), reasons)
+
+
+def _proposals(
+    search: Search,
+    ranking: Sequence[str],
+    fixed: frozenset[str],
+    budget: float,
+    tried: Sequence[tuple[PrecisionPlan, PolicyResult]],
+) -> Iterator[frozenset[str]]:
+    """Sets of fp16 groups to verify, until one meets the budget.
+
+    When a set falls short on the verification samples, they are harder than the search samples by
+    the ratio of its two damages (1 - cosine), and the search aims higher by that ratio. When that
+    does not help, groups are added one by one to the first set, down to everything in fp16:
+    accuracy need not grow with every group (C38).
+    """
+    aim, shown = budget, list[frozenset[str]]()
+    for _ in range(MAX_ROUNDS):
+        chosen = search.run(ranking, fixed, aim)
+        if chosen in shown:
+            break
+        shown.append(chosen)
+        yield chosen
+        result = tried[-1][1]
+        if result.meets_budget:
+            return
+        ratio = (1 - result.cosine_mean) / max(1 - search.mean(chosen), 1e-12)
+        if not np.isfinite(ratio):
+            break
+        aim = 1 - (1 - budget) / ratio
+    for larger in growing(ranking, shown[0]):
+        if larger not in shown:
+            yield larger
+            if tried[-1][1].meets_budget:
+                return
 
 
 def _key(what: str, fp16: frozenset[str]) -> str:

@@ -49,7 +49,7 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
     inputs = stage.inputs(context)
     if not context.force and context.run.is_current(stage.folder, __version__, inputs):
         return StageOutcome(stage, ran=False, seconds=time.perf_counter() - start)
-    with context.run.writing(stage.folder, __version__, inputs) as folder:
+    with context.run.writing(stage.folder, __version__, inputs, afresh=context.force) as folder:
         stage.work(context, folder)
     seconds = time.perf_counter() - start
     context.run.record_time(stage.folder, seconds)

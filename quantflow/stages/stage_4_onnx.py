@@ -19,7 +19,9 @@ def inputs(context: Context) -> dict[str, str]:
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
-        "30_sweep/plan.json": file_digest(plan) if plan.exists() else "",
+        "30_sweep/plan.json": (
+            file_digest(plan) if plan.exists() else section_digest(context.config.plan)
+        ),
     }
 
 

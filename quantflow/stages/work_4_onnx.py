@@ -67,7 +67,8 @@ def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
     path = context.folder("30_sweep") / "plan.json"
     if path.exists():
         return PrecisionPlan.read(path)
-    return default_plan(record, Fp16Report.read(context.folder("20_ranges") / "fp16.json"))
+    fp16 = Fp16Report.read(context.folder("20_ranges") / "fp16.json")
+    return default_plan(record, fp16, context.config.plan.pins)
 
 
 def _write_bucket(

@@ -113,7 +113,10 @@ def test_function_may_give_a_generator_or_a_lazy_sequence(tmp_path: Path) -> Non
         assert list(read_records(source, tmp_path)) == [{"text": "a"}, {"text": "b"}]
 
 
-def test_records_outlive_the_temporary_files_and_leave_none(tmp_path: Path) -> None:
+def test_records_outlive_the_temporary_files_and_leave_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # others use the usual one, too
     _write_jsonl(tmp_path / "a.jsonl", ROWS)
     before = set(Path(tempfile.gettempdir()).glob("quantflow-records-*"))
     records = read_records(SourceConfig(kind="jsonl", path="a.jsonl"), tmp_path)

@@ -59,7 +59,7 @@ def test_policy_attention_keeps_projections_in_fp16_but_for_pins() -> None:
 
 def test_the_default_plan_has_the_islands_of_the_report() -> None:
     island = Island(node="n", op_type="Pow", tensor="t", absmax=1e6)
-    plan = default_plan(RECORD, Fp16Report(samples=1, tensors=(), islands=(island,)))
+    plan = default_plan(RECORD, Fp16Report(samples=1, tensors=(), islands=(island,)), ())
     assert plan.policy == "none" and plan.islands == (island,) and plan.fp16_groups == []
     assert fp16(plan.groups) == set()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantflow.artifacts.model_record import Group, Layer, ModelRecord
-from quantflow.sensitivity.search import Search, growing, int8_share
+from quantflow.sensitivity.search import Search, growing, int8_share, meets
 
 BUDGET = 0.99
 
@@ -49,8 +49,8 @@ def search(
     fixed: frozenset[str] = frozenset(),
 ) -> tuple[frozenset[str], Search, Oracle]:
     oracle = Oracle(accuracy)
-    found = Search(record_of(macs), oracle, BUDGET, seed=0)
-    chosen = found.run(ranking if ranking is not None else list(macs), fixed)
+    found = Search(record_of(macs), oracle, seed=0)
+    chosen = found.run(ranking if ranking is not None else list(macs), fixed, BUDGET)
     return chosen, found, oracle
 
 
@@ -104,7 +104,7 @@ def test_without_a_set_that_meets_the_budget_the_best_one_tried_is_returned() ->
     by_count = [0.5, 0.6, 0.985, 0.7, 0.98, 0.7, 0.7]
     chosen, found, _ = search(lambda fp16: by_count[len(fp16)], EVEN)
     assert len(chosen) == 2
-    assert not any(found.meets(point) for point in found.curve)
+    assert not any(meets(point, BUDGET) for point in found.curve)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 6])
@@ -115,15 +115,15 @@ def test_nan_neither_meets_the_budget_nor_is_it_the_best(count: int) -> None:
     chosen, found, _ = search(accuracy, EVEN)
     assert len(chosen) == (5 if count == 6 else 6)
     broken = next(p for p in found.curve if len(p.fp16_groups) == count)
-    assert np.isnan(broken.cosine_low) and not found.meets(broken)
+    assert np.isnan(broken.cosine_low) and not meets(broken, BUDGET)
 
 
 def test_one_sample_that_is_nan_is_not_left_out() -> None:
     def cosines(fp16: frozenset[str]) -> np.ndarray:
         return np.array([1.0] * 7 + [1.0 if fp16 else np.nan])
 
-    found = Search(record_of(EVEN), cosines, BUDGET, seed=0)
-    assert found.run(list(EVEN), frozenset()) == {"a"}
+    found = Search(record_of(EVEN), cosines, seed=0)
+    assert found.run(list(EVEN), frozenset(), BUDGET) == {"a"}
 
 
 def test_the_lower_end_of_the_interval_decides() -> None:
@@ -131,8 +131,8 @@ def test_the_lower_end_of_the_interval_decides() -> None:
     def cosines(fp16: frozenset[str]) -> np.ndarray:
         return np.array([0.999, 0.999, 0.999, 0.999, 0.999, 0.95 if not fp16 else 0.998])
 
-    found = Search(record_of(EVEN), cosines, BUDGET, seed=0)
-    assert found.run(list(EVEN), frozenset()) == {"a"}
+    found = Search(record_of(EVEN), cosines, seed=0)
+    assert found.run(list(EVEN), frozenset(), BUDGET) == {"a"}
     assert found.curve[0].cosine_mean > BUDGET > found.curve[0].cosine_low
 
 
