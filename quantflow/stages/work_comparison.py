@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Precision, TaskScore
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.record import Verdict
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.evaluation.comparison import Closeness, collect_outputs, compare_outputs
 from quantflow.evaluation.layer_error import layer_errors
 from quantflow.evaluation.precisions import Precisions, open_precisions
+from quantflow.evaluation.verdict import judge
 from quantflow.graph.model_io import load_model
 from quantflow.stages.stage import Context
 from quantflow.tasks.fidelity import fidelity
 from quantflow.tasks.scores import load_scores
 from quantflow.tasks.similarity import METRIC, similarity_interval, similarity_score
-
-FP16_COSINE = 0.999
-"""Below this mean cosine of fp16 to fp32, fp16 itself is what costs accuracy."""
 
 
 def work(context: Context, folder: Path) -> None:
@@ -110,26 +105,3 @@ def _layers(
         context.config.runtime,
         context.progress,
     )
-
-
-def judge(close: dict[str, Fidelity], budget: float) -> tuple[Verdict, list[str]]:
-    """The verdict on the outputs, with a sentence for everything that is not well."""
-    reasons = list[str]()
-    verdict: Verdict = "pass"
-    fp16, int8 = close["fp16"], close["int8"]
-    if not fp16.cosine_mean >= FP16_COSINE:
-        verdict = "warn"
-        reasons.append(
-            f"fp16 itself is far from fp32: mean cosine {fp16.cosine_mean:.6f}, "
-            f"expected {FP16_COSINE} or more"
-        )
-    if not np.isfinite(int8.cosine_mean):
-        verdict = "fail"
-        reasons.append("the int8 model's outputs are not finite")
-    elif int8.cosine_mean < budget:
-        verdict = "fail"
-        reasons.append(
-            f"int8 misses the budget: mean cosine {int8.cosine_mean:.6f}, "
-            f"budget.cosine_mean is {budget}"
-        )
-    return verdict, reasons
