@@ -58,7 +58,8 @@ def measure(granularity: str, target: float | None, directory: Path) -> list[Fig
         Figure(name + "parity cosine, least layer", parity.cosine_min, 0.99999),
         Figure(name + "fidelity gap to the QDQ twin", found.fidelity_gap, 0.001, "at most"),
     ]
-    for precision, score in found.task.items():
+    for precision in ("fp32", "fp16", "int8"):
+        score = found.task[precision]
         label = f"{name}{precision} Spearman ({score.low:.3f} to {score.high:.3f})"
         figures.append(Figure(label, score.value))
     return figures

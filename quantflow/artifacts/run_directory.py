@@ -142,11 +142,36 @@ class RunDirectory:
         partial.rename(self.folder(stage))
         self._finish_move(stage)
 
+    def keep_edits(self, stage: str) -> list[Path]:
+        """Copy files that a person edited out of a stage's folder, before the stage runs anew.
+
+        Returns:
+            The copies, ``<stage>.edited-<file>`` beside the folder.
+        """
+        try:
+            manifest = self.manifest(stage)
+        except QuantflowError:  # a damaged manifest cannot tell what was edited: keep it all
+            manifest = None
+        written = manifest.outputs if manifest is not None else {}
+        kept = list[Path]()
+        for name in EDITABLE.get(stage, ()):
+            edited = self.folder(stage) / name
+            if edited.is_file() and file_digest(edited) != written.get(name):
+                kept.append(self.root / f"{stage}.edited-{name}")
+                write_atomically(kept[-1], edited.read_bytes())
+        return kept
+
     @contextmanager
     def locked(self) -> Generator[None]:
         """Hold the run directory; a second process that wants it is refused with QF406."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("w") as stream:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = (self.root / ".lock").open("w")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            what = f"nothing can be written to the run directory: {reason}"
+            fail("QF604", what, where=str(self.root), fix="choose another run.directory")
+        with lock as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

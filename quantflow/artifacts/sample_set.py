@@ -25,6 +25,9 @@ from quantflow.errors import fail
 
 Sample = Mapping[str, NDArray[Any]]
 
+_MAPPED_BYTES = 64 * 2**20
+"""Read through one mapping of the file: its pages count as memory until it is closed."""
+
 
 class SampleInfo(Record):
     """One sample.
@@ -113,12 +116,19 @@ class SampleSet:
 
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
         path = self.directory / "samples.safetensors"
+        index = 0
         try:
-            with safe_open(path, framework="numpy") as stream:
-                for index in range(len(self)):
-                    yield {
-                        name: stream.get_tensor(f"{index}/{name}") for name in self.record.inputs
-                    }
+            while index < len(self):
+                with safe_open(path, framework="numpy") as stream:
+                    mapped = 0
+                    while index < len(self) and mapped < _MAPPED_BYTES:
+                        sample: dict[str, NDArray[Any]] = {
+                            name: stream.get_tensor(f"{index}/{name}")
+                            for name in self.record.inputs
+                        }
+                        mapped += sum(array.nbytes for array in sample.values())
+                        index += 1
+                        yield sample
         except (OSError, SafetensorError) as error:
             fail(
                 "QF403",

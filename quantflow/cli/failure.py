@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -9,10 +10,26 @@ import traceback
 from dataclasses import asdict
 
 from quantflow.cli.output import print_json, remark
-from quantflow.errors import ExitCode, QuantflowError
+from quantflow.errors import ExitCode, Problem, QuantflowError
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+
+_REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
+"""What a file system answers when nothing is wrong with the program."""
+
+
+def file_problem(error: Exception) -> QuantflowError | None:
+    """The problem that a full disk or a read-only directory is; None for all other errors."""
+    if not isinstance(error, OSError) or error.errno not in _REFUSALS:
+        return None
+    problem = Problem(
+        "QF604",
+        f"a file cannot be read or written: {error.strerror}",
+        where=str(error.filename or ""),
+        fix="free space or set permissions, then run the same command again",
+    )
+    return QuantflowError([problem])
 
 
 def report_problems(error: QuantflowError, *, as_json: bool) -> int:

@@ -20,7 +20,7 @@ from quantflow.cli.options import (
     Verbose,
 )
 from quantflow.cli.output import print_json, print_sheets, remark
-from quantflow.cli.stage_commands import explain_why, show_forecast
+from quantflow.cli.stage_commands import explain_why, say_kept, show_forecast
 
 if TYPE_CHECKING:
     from quantflow.report.artifacts import Artifacts
@@ -105,6 +105,7 @@ def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list
             explain_why(context, stage.folder)
         outcome = run_stage(context, stage)
         outcomes.append(outcome)
+        say_kept(outcome)
         result = read_artifacts(context.run, only=(stage.folder,))
         verdict = overall(gates_of(result, stage.folder))
         if not options.quiet:

@@ -83,6 +83,7 @@ def run_one(folder: str, options: Options) -> int:
             explain_why(context, folder)
         with context.run.locked():
             outcome = run_stage(context, stage)
+            say_kept(outcome)
             artifacts = refresh_summary(context.run)
     return _show(artifacts, outcome, as_json=options.json)
 
@@ -111,6 +112,12 @@ def explain_why(context: Context, folder: str) -> None:
 
     entry = forecast(context, STAGES, chosen=[folder])[-1]
     remark(f"{folder}: {entry.state}{': ' + entry.why if entry.why else ''}")
+
+
+def say_kept(outcome: StageOutcome) -> None:
+    """Say where edits went that the stage has written over."""
+    for path in outcome.kept:
+        remark(f"{outcome.stage.folder}: your edited file was replaced, a copy is {path}")
 
 
 def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:

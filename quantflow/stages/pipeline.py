@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from quantflow import __version__
 from quantflow.errors import fail
@@ -29,11 +30,13 @@ class StageOutcome:
         stage: which.
         ran: false when everything was current and nothing had to be done.
         seconds: how long it took.
+        kept: copies of files that a person had edited and the stage has written anew.
     """
 
     stage: Stage
     ran: bool
     seconds: float
+    kept: tuple[Path, ...] = ()
 
 
 def run_stage(context: Context, stage: Stage) -> StageOutcome:
@@ -49,11 +52,12 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
     inputs = stage.inputs(context)
     if not context.force and context.run.is_current(stage.folder, __version__, inputs):
         return StageOutcome(stage, ran=False, seconds=time.perf_counter() - start)
+    kept = tuple(context.run.keep_edits(stage.folder))
     with context.run.writing(stage.folder, __version__, inputs, afresh=context.force) as folder:
         stage.work(context, folder)
     seconds = time.perf_counter() - start
     context.run.record_time(stage.folder, seconds)
-    return StageOutcome(stage, ran=True, seconds=seconds)
+    return StageOutcome(stage, ran=True, seconds=seconds, kept=kept)
 
 
 def _require_current(context: Context, stage: Stage) -> None:

@@ -84,6 +84,15 @@ def test_a_file_that_is_not_what_was_written_is_noticed(run: RunDirectory, damag
     assert code(run) == "QF405"
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", "n" * 300, "nul\0"])
+def test_a_place_that_can_be_no_directory_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QuantflowError) as caught, RunDirectory(tmp_path / name).locked():
+        pass
+    assert caught.value.problems[0].code == "QF604"
+    assert name in caught.value.problems[0].where
+
+
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"stage": "x", "version": 1}'])
 def test_a_damaged_manifest_makes_the_stage_run_again(run: RunDirectory, text: str) -> None:
     write_stage(run)

@@ -153,3 +153,22 @@ def test_a_plan_of_another_stage_may_not_be_edited(run: RunDirectory) -> None:
     assert not run.is_current("40_onnx", VERSION, INPUTS)
     with pytest.raises(QuantflowError, match="QF405"):
         run.require("40_onnx", "quantflow export-onnx")
+
+
+def test_edits_are_kept_beside_the_folder_when_the_stage_runs_anew(run: RunDirectory) -> None:
+    with run.writing(STAGE, VERSION, INPUTS) as folder:
+        (folder / "plan.json").write_text("found")
+    assert run.keep_edits(STAGE) == []
+    (run.folder(STAGE) / "plan.json").write_text("edited by hand")
+    (copy,) = run.keep_edits(STAGE)
+    with run.writing(STAGE, VERSION, {"model": "bb"}) as folder:
+        (folder / "plan.json").write_text("found anew")
+    assert copy.read_text() == "edited by hand"
+    assert (run.folder(STAGE) / "plan.json").read_text() == "found anew"
+
+
+def test_an_edit_is_kept_even_when_the_manifest_is_damaged(run: RunDirectory) -> None:
+    with run.writing(STAGE, VERSION, INPUTS) as folder:
+        (folder / "plan.json").write_text("found")
+    (run.folder(STAGE) / "stage.json").write_text("{")
+    assert [path.read_text() for path in run.keep_edits(STAGE)] == ["found"]
