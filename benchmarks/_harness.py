@@ -41,9 +41,14 @@ class Figure:
 
 def arguments(description: str) -> argparse.Namespace:
     """The command line that every benchmark has: ``--json FILE``."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    return parser.parse_args()
+    return parser(description).parse_args()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The same, to add options to."""
+    found = argparse.ArgumentParser(description=description)
+    found.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return found
 
 
 def finish(title: str, figures: Sequence[Figure], json_path: Path | None) -> int:

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from quantflow.cli.app import app
-from quantflow.cli.failure import INTERRUPTED, report_bug, report_interrupt, report_problems
-from quantflow.errors import QuantflowError
+from quantflow.cli.failure import INTERRUPTED, report, report_interrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,16 +20,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        app(arguments, prog_name="quantflow")
+        code = app(arguments, prog_name="quantflow", standalone_mode=False)
+        if isinstance(code, int):
+            return report_interrupt() if code == INTERRUPTED else code
     except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return report_interrupt() if code == INTERRUPTED else code
-    except KeyboardInterrupt:
-        return report_interrupt()
-    except QuantflowError as error:
-        return report_problems(error, as_json="--json" in arguments)
-    except Exception as error:
-        return report_bug(error, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except (Exception, KeyboardInterrupt) as error:
+        verbose = not {"-v", "--verbose"}.isdisjoint(arguments)
+        return report(error, as_json="--json" in arguments, verbose=verbose)
     return 0
 
 

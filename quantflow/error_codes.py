@@ -51,6 +51,10 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "`quantflow init` does not replace a configuration that is there, unless told to by "
         "--force.",
     ),
+    "QF109": ErrorCode(
+        "command line not understood",
+        "There is no such command, option or choice; every command shows its own with --help.",
+    ),
     "QF110": ErrorCode(
         "unknown chip",
         "`target.chip` is passed to atc as --soc_version. `npu-smi info` shows the chip of a "
@@ -131,7 +135,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF305": ErrorCode(
         "tokenizer not usable",
         "`set.preprocess.tokenizer` names a tokenizer.json of the `tokenizers` library. It fills "
-        "the inputs input_ids, attention_mask and token_type_ids, and the input marked `mask`.",
+        "the inputs input_ids, attention_mask and token_type_ids, and the input marked `mask`; "
+        "`set.preprocess.names` says which of these an input of another name takes.",
     ),
     "QF306": ErrorCode(
         "sample does not fit the model's inputs",
@@ -195,6 +200,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "Padding is left out of the statistics by the mask, so the tensor's first axes must be "
         "those of the mask, as 00_model/model.json says. They were not when the model ran.",
     ),
+    "QF504": ErrorCode(
+        "magnitudes of channels cannot be read",
+        "20_ranges/channel_absmax.safetensors is missing, damaged or was written by something "
+        "else.",
+    ),
     "QF502": ErrorCode(
         "histograms cannot be read",
         "20_ranges/histograms.safetensors is missing, damaged or was written by something else.",
@@ -247,6 +257,26 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "torch cannot be imported",
         "A torch factory needs torch. With torch_npu installed, torch also needs CANN's libraries: "
         "source CANN's set_env.sh, or uninstall torch_npu.",
+    ),
+    "QF604": ErrorCode(
+        "file cannot be written",
+        "The disk is full, or the directory is read-only or belongs to someone else. What is "
+        "finished is kept, and `quantflow run` goes on after it.",
+    ),
+    "QF605": ErrorCode(
+        "workers cannot work together",
+        "Under torchrun, calibration is shared out to several processes. One of them did not "
+        "come, was lost, or made no progress for half an hour. Nothing half done is kept as done.",
+    ),
+    "QF606": ErrorCode(
+        "workers read different things",
+        "All workers must see the same run directory, the same configuration and the same "
+        "versions of quantflow and onnxruntime, or the result would not be that of one process. "
+        "Machines that work together need the run directory on a file system that they share.",
+    ),
+    "QF607": ErrorCode(
+        "not enough memory",
+        "A batch, a bucket or a constant is larger than what the machine can hold.",
     ),
     # 7xx atc
     "QF701": ErrorCode(

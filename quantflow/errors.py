@@ -79,7 +79,7 @@ def fail(code: str, what: str, *, where: str = "", fix: str = "") -> NoReturn:
 
 def did_you_mean(name: str, known: Iterable[str], limit: int = 3) -> str:
     """``"did you mean 'a' or 'b'?"`` for the names nearest to `name`, or the known names."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = get_close_matches(name, names, n=limit, cutoff=0.5)
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"

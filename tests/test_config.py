@@ -155,14 +155,17 @@ def test_an_input_may_be_called_like_a_key_and_the_suggestion_still_fits(name: s
         ({"run__seed": 2**32}, "run.seed"),
         ({"runtime__batch": 0}, "runtime.batch"),
         ({"runtime__threads": 1.5}, "runtime.threads"),
+        ({"runtime__threads": 99_999_999_999}, "runtime.threads"),
         ({"runtime__provider": "npu"}, "runtime.provider"),
         ({"set__samples": 0}, "set.samples"),
         ({"set__candidates": "pool.csv"}, "set.candidates"),
-        ({"target__cann": 8.0}, "target.cann"),
+        ({"target__cann": 7.0}, "target.cann"),
+        ({"target__cann": True}, "target.cann"),
         ({"target__chip": 310}, "target.chip"),
         ({"target__buckets": []}, "target.buckets"),
         ({"target__buckets": [{"batch": 1}, {"batch": 0}]}, "target.buckets.1.batch"),
         ({"target__buckets": {"batch": 1}}, "target.buckets"),
+        ({"target__buckets": [{"batch": 2**63}]}, "target.buckets.0.batch"),
         ({"model__inputs__ids__dtype": "int8"}, "model.inputs.ids.dtype"),
         ({"model__inputs__ids__shape": []}, "model.inputs.ids.shape"),
         ({"model__factory": "net.build"}, "model.factory"),
@@ -179,6 +182,31 @@ def test_a_wrong_value_is_refused_with_its_key_and_what_was_given(
     problem = only(with_keys(**changes))
     assert problem.code == "QF103" and problem.where == place
     assert "(given: " in problem.what
+
+
+@pytest.mark.parametrize(("given", "version"), [(8.0, "8.0"), (2026, "2026"), ("8.0", "8.0")])
+def test_a_version_without_quotes_is_the_version(given: Any, version: str) -> None:
+    assert check_config(with_keys(target__cann=given), base=Path()).config.target.cann == version
+
+
+def test_every_input_of_a_factory_without_a_shape_is_named() -> None:
+    inputs = {"a": {"dtype": "int64"}, "b": {"shape": ["batch"]}, "c": {"mask": True}}
+    problem = only(with_keys(model__inputs=inputs, model__outputs=[]))
+    assert problem.where == "model" and "'a', 'c'" in problem.what and "'outputs'" in problem.what
+
+
+def test_an_input_of_an_onnx_file_may_be_marked_without_its_shape(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").touch()
+    model = {"onnx": "m.onnx", "inputs": {"m": {"mask": True}}}
+    assert check_config(with_keys(model=model), base=tmp_path).config.model.inputs["m"].mask
+
+
+def test_names_of_the_tokenizers_fields_need_a_tokenizer() -> None:
+    preprocess = {"names": {"ids": "input_ids"}}
+    assert "needs 'tokenizer'" in only(with_keys(set__preprocess=preprocess)).what
+    preprocess = {"tokenizer": "t", "names": {"ids": "ids"}}
+    problem = only(with_keys(set__preprocess=preprocess))
+    assert problem.code == "QF103" and problem.where == "set.preprocess.names.ids"
 
 
 @pytest.mark.parametrize("size", [0, -1])
@@ -266,6 +294,12 @@ def test_all_missing_files_are_named_by_key(tmp_path: Path) -> None:
     assert all(any(p.where.startswith(key) for p in found) for key in keys), found
 
 
+@pytest.mark.parametrize("name", ["n" * 5000, "~no_such_user_here/m.onnx"])
+def test_a_path_that_cannot_be_is_no_such_file(tmp_path: Path, name: str) -> None:
+    problem = only(with_keys(model={"onnx": name}), tmp_path)
+    assert problem.code == "QF104" and problem.where.startswith("model.onnx")
+
+
 def test_files_that_are_there_are_accepted(tmp_path: Path) -> None:
     for name in ("m.onnx", "pool-1.csv", "scores.txt", "a.txt"):
         (tmp_path / name).touch()
@@ -337,7 +371,9 @@ def test_a_missing_file_is_said_with_the_way_out(tmp_path: Path) -> None:
     assert problem.where == str(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("data", [b"[model\n", b"a = 1\na = 2\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data", [b"[model\n", b"a = 1\na = 2\n", b"\xff\xfe", b"a = " + b"[" * 9999]
+)
 def test_a_file_that_is_no_toml_is_said(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "quantflow.toml"
     path.write_bytes(data)
@@ -444,6 +480,18 @@ def test_the_metrics_of_the_configuration_are_those_of_the_table() -> None:
     from quantflow.numerics.output_metrics import OUTPUT_METRICS
 
     assert set(get_args(c.Metric)) == set(OUTPUT_METRICS)
+
+
+def test_an_unknown_chip_is_refused_at_once_with_all_other_problems(tmp_path: Path) -> None:
+    for changes, other in (
+        ({"run__seed": -1}, "QF103"),  # what makes the tree no configuration
+        ({"model__depends": ["nowhere.py"]}, "QF104"),
+    ):
+        found = problems(with_keys(target__chip="Ascend31O", **changes), tmp_path)
+        assert {problem.code for problem in found} == {"QF110", other}
+    problem = only(with_keys(target__chip="310P3"))
+    assert (problem.code, problem.where) == ("QF110", "target.chip")
+    assert "Ascend310P3" in problem.fix
 
 
 def test_the_default_chip_is_one_that_atc_knows() -> None:

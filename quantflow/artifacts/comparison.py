@@ -92,7 +92,7 @@ class SummaryDeploy(Record):
 
     op_types: dict[str, int]
     parity_cosine: float
-    fidelity_gap: float
+    fidelity_gap: float | None = None
 
 
 class SummaryOm(Record):
@@ -123,8 +123,10 @@ class SummaryPlan(Record):
 class Summary(Record):
     """`summary.json`, the one file for other programs to read.
 
+    What is of a stage that has not run is None or empty.
+
     Attributes:
-        verdict: the worst of all gates.
+        verdict: the worst of the gates so far.
         reasons: one sentence for everything that did not pass.
         fidelity: of the outputs to fp32.
         int8_mac_fraction: share of the layers' multiply-accumulates that run in INT8, 0-1.
@@ -139,12 +141,12 @@ class Summary(Record):
     verdict: Verdict
     reasons: tuple[str, ...]
     fidelity: dict[Literal["fp16", "int8"], SummaryFidelity]
-    int8_mac_fraction: float
-    fp16_groups: tuple[str, ...]
-    fp32_islands: tuple[str, ...]
+    int8_mac_fraction: float | None = None
+    fp16_groups: tuple[str, ...] = ()
+    fp32_islands: tuple[str, ...] = ()
     task: dict[Precision, TaskScore]
-    deploy: SummaryDeploy
-    om: SummaryOm
-    drift: SummaryGate
-    coverage: SummaryGate
-    plan: SummaryPlan
+    deploy: SummaryDeploy | None = None
+    om: SummaryOm | None = None
+    drift: SummaryGate | None = None
+    coverage: SummaryGate | None = None
+    plan: SummaryPlan | None = None

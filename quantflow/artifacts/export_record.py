@@ -64,6 +64,7 @@ class ExportRecord(Record):
         layers: in graph order.
         buckets: in the order of the configuration.
         amct_record: name of the AMCT record file.
+        chip: what the model was made for; empty where it is not known.
     """
 
     opset: int
@@ -72,6 +73,7 @@ class ExportRecord(Record):
     layers: tuple[LayerFactors, ...]
     buckets: tuple[BucketFiles, ...]
     amct_record: str
+    chip: str = ""
 
 
 class LayerParity(Record):

@@ -97,6 +97,7 @@ class ModelRecord(Record):
         groups: in graph order; only layers that can be INT8 are in one.
         padding: for every quantizable tensor, how padding is recognised in it.
         notes: what a person should know, such as If bodies that stay float.
+        origin: the factory, or the name of the ONNX file; empty where it is not known.
     """
 
     opset: int
@@ -106,6 +107,7 @@ class ModelRecord(Record):
     groups: tuple[Group, ...]
     padding: tuple[PaddedTensor, ...]
     notes: tuple[str, ...] = ()
+    origin: str = ""
 
     @property
     def mask(self) -> TensorInfo | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,11 +23,14 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
+    def to_tree(self) -> Any:
+        """What strict JSON can hold of it: dicts, lists, strings and finite numbers."""
+        # Only pydantic's own JSON honours ser_json_inf_nan.
+        return json.loads(self.model_dump_json())
+
     def to_json(self) -> str:
         """Canonical JSON text, ending in a newline."""
-        # Only pydantic's own JSON honours ser_json_inf_nan.
-        tree = json.loads(self.model_dump_json())
-        return json.dumps(tree, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        return json.dumps(self.to_tree(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
         """Write the record atomically."""

@@ -142,24 +142,45 @@ class RunDirectory:
         partial.rename(self.folder(stage))
         self._finish_move(stage)
 
+    def discard(self, stage: str) -> bool:
+        """Remove a stage's result and what an unfinished attempt at it left.
+
+        Returns:
+            Whether there was a result.
+        """
+        shutil.rmtree(self._partial(stage), ignore_errors=True)
+        former = self._former(stage)
+        shutil.rmtree(former, ignore_errors=True)
+        there = self.folder(stage).exists()
+        if there:  # moved first, so that a kill leaves no half of a folder
+            self.folder(stage).rename(former)
+            shutil.rmtree(former)
+        return there
+
     def keep_edits(self, stage: str) -> list[Path]:
         """Copy files that a person edited out of a stage's folder, before the stage runs anew.
 
         Returns:
             The copies, ``<stage>.edited-<file>`` beside the folder.
         """
+        copies = self.edits(stage)
+        for name, copy in copies.items():
+            write_atomically(copy, (self.folder(stage) / name).read_bytes())
+        return list(copies.values())
+
+    def edits(self, stage: str) -> dict[str, Path]:
+        """Files in a stage's folder that a person edited, and where `keep_edits` copies them."""
         try:
             manifest = self.manifest(stage)
         except QuantflowError:  # a damaged manifest cannot tell what was edited: keep it all
             manifest = None
         written = manifest.outputs if manifest is not None else {}
-        kept = list[Path]()
-        for name in EDITABLE.get(stage, ()):
-            edited = self.folder(stage) / name
-            if edited.is_file() and file_digest(edited) != written.get(name):
-                kept.append(self.root / f"{stage}.edited-{name}")
-                write_atomically(kept[-1], edited.read_bytes())
-        return kept
+        files = {name: self.folder(stage) / name for name in EDITABLE.get(stage, ())}
+        return {
+            name: self.root / f"{stage}.edited-{name}"
+            for name, file in files.items()
+            if file.is_file() and file_digest(file) != written.get(name)
+        }
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -181,6 +202,9 @@ class RunDirectory:
                     where=str(self.root),
                     fix="wait for it, or choose another run.directory",
                 )
+            for name in ("summary.json", "timings.json", "report.html"):
+                for half in self.root.glob(f".{name}.????????"):  # of a write that was killed
+                    half.unlink(missing_ok=True)
             yield
 
     def record_time(self, stage: str, seconds: float) -> None:

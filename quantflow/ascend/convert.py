@@ -120,7 +120,7 @@ def _convert_one(
         return status, reason, om.name
     if om is not None:
         om.rename(om.with_name(om.name + ".rejected"))
-    return status, reason, None
+    return status, f"{reason}; log: 50_om/logs/{plan.bucket}.log", None
 
 
 def _log_line(progress: Progress, bucket: str, done: int, total: int, line: str) -> None:

@@ -15,6 +15,7 @@ class ErrorHint(NamedTuple):
 
 
 _CODE: Final = re.compile(r"\bE[0-9A-Z][0-9]{4}\b")
+_ERROR: Final = re.compile(_CODE.pattern + r"|(?i:\berror\b)")
 
 _OPTION = "check [atc.options] against the manual of your CANN version"
 _NO_PARSER = ErrorHint(
@@ -84,6 +85,11 @@ HINTS: Final[dict[str, ErrorHint]] = {
 def error_codes(text: str) -> list[str]:
     """The error codes in a line of atc's output, in order."""
     return _CODE.findall(text)
+
+
+def tells_an_error(line: str) -> bool:
+    """Whether a line of atc's output holds an error code, or calls itself an error."""
+    return _ERROR.search(line) is not None
 
 
 def explain(codes: Iterable[str]) -> str:

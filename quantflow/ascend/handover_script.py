@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 SUCCESS_LINE = "ATC run success"
 OM_SUFFIXES = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
 HEADER_SIZE = 256
+CODE = r"\bE[0-9A-Z][0-9]{4}\b"
 
 
 def main(names: list[str]) -> int:
@@ -68,7 +69,7 @@ def convert(plan: dict[str, Any], atc: str | None, entry: dict[str, Any]) -> dic
     remove(candidates)  # one that lies here already says nothing about this run
     print(entry["bucket"] + ":", atc, *entry["arguments"], flush=True)
     try:
-        reason, codes = run(plan, atc, entry)
+        reason, said, codes = run(plan, atc, entry)
     except BaseException:
         remove(candidates)
         raise
@@ -81,16 +82,21 @@ def convert(plan: dict[str, Any], atc: str | None, entry: dict[str, Any]) -> dic
     for path in found:
         path.replace(path.with_name(path.name + ".rejected"))
     hints = [f"{code}: {plan['hints'].get(code, 'no hint')}" for code in codes]
-    row["status"], row["reason"] = "failed", "; ".join([reason, *hints])
+    log = f"log: {log_path(entry)}"
+    row["status"], row["reason"] = "failed", "; ".join(filter(None, [reason, said, *hints, log]))
     return row
 
 
-def run(plan: dict[str, Any], atc: str, entry: dict[str, Any]) -> tuple[str, list[str]]:
-    """Runs atc and returns what is wrong with the run, if anything, and the error codes it gave."""
-    log_path = HERE / "logs" / (entry["bucket"] + ".log")
-    log_path.parent.mkdir(exist_ok=True)
+def log_path(entry: dict[str, Any]) -> Path:
+    return HERE / "logs" / (entry["bucket"] + ".log")
+
+
+def run(plan: dict[str, Any], atc: str, entry: dict[str, Any]) -> tuple[str, str, list[str]]:
+    """Runs atc; returns what is wrong, if anything, its first error line and its error codes."""
+    path = log_path(entry)
+    path.parent.mkdir(exist_ok=True)
     expired = False
-    with log_path.open("w", encoding="utf-8") as log:
+    with path.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
             [atc, *entry["arguments"]],
             cwd=str(HERE),
@@ -105,15 +111,18 @@ def run(plan: dict[str, Any], atc: str, entry: dict[str, Any]) -> tuple[str, lis
             expired = True
         finally:
             end_group(process)
-    text = log_path.read_text(encoding="utf-8", errors="replace")
-    codes = list(dict.fromkeys(re.findall(r"\bE[0-9A-Z][0-9]{4}\b", text)))
+    text = path.read_text(encoding="utf-8", errors="replace")
+    codes = list(dict.fromkeys(re.findall(CODE, text)))
+    errors = (line for line in text.splitlines() if re.search(CODE + r"|(?i:\berror\b)", line))
+    first = next(errors, "").strip()[:300]
+    said = f"atc said {first!r}" if first else ""
     if expired:
-        return f"atc took longer than {plan['timeout_s']} s and was ended", codes
+        return f"atc took longer than {plan['timeout_s']} s and was ended", said, codes
     if process.returncode != 0:
-        return f"atc ended with exit code {process.returncode}", codes
+        return f"atc ended with exit code {process.returncode}", said, codes
     if SUCCESS_LINE not in text:
-        return "atc ended with exit code 0 but never announced success", codes
-    return "", codes
+        return "atc ended with exit code 0 but never announced success", said, codes
+    return "", said, codes
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

@@ -18,7 +18,6 @@ from quantflow.ascend.option_rules import option_findings
 from quantflow.config import LoadedConfig
 from quantflow.errors import QuantflowError
 from quantflow.graph.model_io import load_model
-from quantflow.target.chips import check_chip
 from quantflow.target.lint import lint
 from quantflow.target.parser_renames import ascend_nodes, ascend_types
 
@@ -30,18 +29,13 @@ _SPACE_FACTOR: Final = 4
 
 
 def common_findings(loaded: LoadedConfig, *, int8: bool) -> Iterator[Finding]:
-    """What concerns all buckets: the chip and the options.
+    """What concerns all buckets: the options and the files they name.
 
     Args:
         loaded: the configuration.
         int8: whether the models hold INT8 layers.
     """
     config = loaded.config
-    try:
-        check_chip(config.target.chip)
-    except QuantflowError as error:
-        problem = error.problems[0]
-        yield Finding(level="error", what=problem.what, where=problem.where, fix=problem.fix)
     options = {name: str(value) for name, value in config.atc.options.items()}
     yield from option_findings(options, int8=int8)
     for name, path in option_files(loaded).items():

@@ -20,13 +20,15 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from quantflow.artifacts.om_record import OmStatus
-from quantflow.ascend.error_hints import error_codes, explain
+from quantflow.ascend.error_hints import error_codes, explain, tells_an_error
 from quantflow.ascend.om_file import read_om_header
 from quantflow.errors import QuantflowError
 
 SUCCESS_LINE: Final = "ATC run success"
 KEPT_LINES: Final = 400
 """Lines of output kept in memory; the log has all of them."""
+QUOTED_CHARACTERS: Final = 300
+"""Of atc's first error line."""
 OM_SUFFIXES: Final = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
 """What atc appends to ``--output``, depending on version and model."""
 
@@ -44,6 +46,7 @@ class AtcOutcome:
         success_line: whether it announced success.
         error_codes: codes in its output, in order of first appearance.
         timed_out: whether it was ended for taking too long.
+        first_error: the first line that tells an error, or empty.
     """
 
     exit_code: int
@@ -51,6 +54,7 @@ class AtcOutcome:
     success_line: bool
     error_codes: tuple[str, ...]
     timed_out: bool
+    first_error: str
 
 
 def run_atc(
@@ -76,7 +80,7 @@ def run_atc(
     """
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     codes: dict[str, None] = {}
-    success = False
+    success, first_error = False, ""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [executable, *arguments],
@@ -97,11 +101,15 @@ def run_atc(
                 lines.append(line)
                 codes |= dict.fromkeys(error_codes(line))
                 success = success or SUCCESS_LINE in line
+                if not first_error and tells_an_error(line):
+                    first_error = line.strip()[:QUOTED_CHARACTERS]
                 on_line(line)
         timed_out = process.poll() is None
     finally:
         _end_group(process)
-    return AtcOutcome(process.returncode, tuple(lines), success, tuple(codes), timed_out)
+    return AtcOutcome(
+        process.returncode, tuple(lines), success, tuple(codes), timed_out, first_error
+    )
 
 
 def judge(outcome: AtcOutcome, om_path: Path | None, soc_version: str) -> tuple[OmStatus, str]:
@@ -115,8 +123,8 @@ def judge(outcome: AtcOutcome, om_path: Path | None, soc_version: str) -> tuple[
     problem = _process_problem(outcome) or _file_problem(om_path, soc_version)
     if not problem:
         return "converted", ""
-    hints = explain(outcome.error_codes)
-    return "failed", f"{problem}; {hints}" if hints else problem
+    said = f"atc said {outcome.first_error!r}" if outcome.first_error else ""
+    return "failed", "; ".join(filter(None, (problem, said, explain(outcome.error_codes))))
 
 
 def om_candidates(output: Path) -> list[Path]:

@@ -136,7 +136,7 @@ def _unknown_id(config: Config, base: Path) -> int | None:
 
 
 def _pool(name: str, source: SourceConfig, config: Config, base: Path) -> Pool:
-    records = read_records(source, base)
+    records = read_records(source, base, config.set.preprocess.column)
     order = shuffled(len(records), seed=config.run.seed, stream=STREAMS[name])
     return Pool(name, records, order, config.set.preprocess.column)
 
@@ -153,7 +153,7 @@ def _same_source_notes(sources: Mapping[str, SourceConfig], base: Path) -> tuple
 def _task_set(
     task: TaskConfig, config: Config, base: Path, preprocess: Preprocessor, progress: Progress
 ) -> tuple[SetRecord, Drawn]:
-    records = read_records(task.source, base)
+    records = read_records(task.source, base, config.set.preprocess.column)
     count = len(records)
     pool = Pool("task", records, in_order(count), config.set.preprocess.column)
     drawn = draw(pool, count, preprocess, tick=_ticker(progress, "task", count))

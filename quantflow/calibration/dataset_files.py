@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, overload
 
@@ -56,25 +57,50 @@ class DatasetRecords(Sequence[Mapping[str, Any]]):
             fail("QF302", f"record {index} cannot be read: {_last_cause(error)}")
 
 
-def read_files(kind: Format, paths: Sequence[Path]) -> DatasetRecords:
+def read_files(kind: Format, paths: Sequence[Path], column: str = "text") -> DatasetRecords:
     """The records of files of one format, in the order of `paths`.
 
     Args:
         kind: the format; `text` gives one record per non-empty line.
         paths: the files.
+        column: what the column of `text` is called.
 
     Raises:
         QuantflowError: QF301 when a file is empty, QF302 when one cannot be read.
     """
-    for path in paths:
-        if not path.stat().st_size:
-            fail("QF301", "the file is empty", where=str(path), fix="remove it, or fill it")
+    _refuse_empty(paths)
     with _quiet():
         table = _convert(kind, paths)
         if kind == "text":
             lines = cast("Iterable[str]", table["text"])
             table = table.select(np.flatnonzero([bool(line.strip()) for line in lines]))
+            table = table if column == "text" else table.rename_column("text", column)
     return DatasetRecords(table)
+
+
+def first_rows(
+    kind: Format, paths: Sequence[Path], count: int, column: str = "text"
+) -> list[Mapping[str, Any]]:
+    """The first `count` records that `read_files` gives, without reading or converting the rest.
+
+    Raises:
+        QuantflowError: QF301 and QF302, as far as these records show it.
+    """
+    _refuse_empty(paths)
+    with _quiet(), tempfile.TemporaryDirectory(prefix="quantflow-records-") as directory:
+        try:
+            rows = cast("Iterable[dict[str, Any]]", _load(kind, paths, directory, streaming=True))
+            if kind == "text":
+                rows = ({column: row["text"]} for row in rows if row["text"].strip())
+            return list(islice(rows, count))
+        except Exception as error:
+            _fail_reading(kind, paths, error)
+
+
+def _refuse_empty(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.stat().st_size:
+            fail("QF301", "the file is empty", where=str(path), fix="remove it, or fill it")
 
 
 def read_saved_dataset(paths: Sequence[Path]) -> DatasetRecords:
@@ -100,20 +126,24 @@ def read_saved_dataset(paths: Sequence[Path]) -> DatasetRecords:
         return DatasetRecords(datasets.concatenate_datasets(tables))
 
 
-def _convert(kind: Format, paths: Sequence[Path]) -> Dataset:
+def _load(kind: Format, paths: Sequence[Path], directory: str, **options: Any) -> Any:
     from datasets import Dataset
 
     # Not load_dataset: it reports every call to a server, even for local files.
-    readers: dict[Format, Callable[..., Dataset]] = {
+    readers: dict[Format, Callable[..., Any]] = {
         "json": Dataset.from_json,
         "csv": Dataset.from_csv,
         "parquet": Dataset.from_parquet,
         "text": Dataset.from_text,
     }
     names = [glob.escape(str(path.resolve())) for path in paths]
+    return readers[kind](names, cache_dir=directory, **_OPTIONS.get(kind, {}), **options)
+
+
+def _convert(kind: Format, paths: Sequence[Path]) -> Dataset:
     directory = tempfile.mkdtemp(prefix="quantflow-records-")
     try:
-        table = readers[kind](names, cache_dir=directory, **_OPTIONS.get(kind, {}))
+        table: Dataset = _load(kind, paths, directory)
     except Exception as error:
         shutil.rmtree(directory, ignore_errors=True)
         _fail_reading(kind, paths, error)

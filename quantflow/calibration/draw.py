@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,9 @@ def draw(
             _ran_out(pool, len(samples), least or count, len(passed))
         name = f"{pool.name}[{index}]"
         record = pool.records[index]
+        if not isinstance(cast(object, record), Mapping):
+            what = f"the function must yield dict records, {name} is {type(record).__name__}"
+            fail("QF304", what, where=name)
         sample = preprocess(record, name)
         digest = sample_digest(sample)
         if digest in taken:

@@ -91,7 +91,7 @@ def _calling(function: Callable[..., Any], name: str) -> Convert:
     def convert(record: Record, sample: str) -> Mapping[str, Any]:
         try:
             arrays: object = function(record)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             what = f"{name} raised {type(error).__name__} on {sample}: {error}"
             fail("QF304", what, where=sample)
         if not isinstance(arrays, Mapping):
@@ -107,7 +107,7 @@ def _columns(names: Sequence[str]) -> Convert:
         for name in names:
             if record.get(name) is None:
                 what = f"{sample} has no column {name!r}, which the model takes as an input"
-                fail("QF303", what, where=sample, fix=did_you_mean(name, record))
+                fail("QF303", what, where=sample, fix=did_you_mean(name, map(str, record)))
         return {name: record[name] for name in names}
 
     return convert

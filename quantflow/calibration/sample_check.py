@@ -36,7 +36,9 @@ def check_sample(
         array = cast_safely(_as_array(arrays[tensor.name], tensor, sample), tensor, sample)
         _check_shape(array, tensor, dims, sample)
         _check_values(array, tensor, sample)
-        checked[tensor.name] = np.ascontiguousarray(array)
+        checked[tensor.name] = np.asarray(
+            array, order="C"
+        )  # ascontiguousarray adds an axis to a scalar
     return checked
 
 
@@ -69,6 +71,9 @@ def _as_array(value: Any, tensor: TensorInfo, sample: str) -> NDArray[Any]:
     except ValueError:
         found = "found nested lists of unequal length"
         _refuse(sample, tensor, f"an array of {tensor.dtype}", found)
+    except (TypeError, RuntimeError) as error:  # such as a tensor that requires grad
+        found = f"found a {type(value).__name__} that is none: {error}"
+        _refuse(sample, tensor, f"an array of {tensor.dtype}", found)
 
 
 def _check_names(arrays: Mapping[str, Any], inputs: Sequence[TensorInfo], sample: str) -> None:
@@ -76,11 +81,11 @@ def _check_names(arrays: Mapping[str, Any], inputs: Sequence[TensorInfo], sample
     for name in names:
         if name not in arrays:
             what = f"{sample} has no array for the model's input {name!r}"
-            fail("QF306", what, where=sample, fix=did_you_mean(name, arrays))
+            fail("QF306", what, where=sample, fix=did_you_mean(name, map(str, arrays)))
     for name in arrays:
         if name not in names:
             what = f"{sample} has an array {name!r}, which is no input of the model"
-            fail("QF306", what, where=sample, fix=did_you_mean(name, names))
+            fail("QF306", what, where=sample, fix=did_you_mean(str(name), names))
 
 
 def _check_shape(

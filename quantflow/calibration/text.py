@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.config import PreprocessConfig
-from quantflow.errors import did_you_mean, fail
+from quantflow.errors import Problem, QuantflowError, did_you_mean, fail
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -62,8 +62,8 @@ class TextEncoder:
             tokenizer.no_padding()
         else:
             tokenizer.enable_padding(length=config.max_length, **_padding_options(tokenizer, path))
-        fields = _fields(inputs)
-        notes = () if MASK in fields.values() or config.pad == "none" else (_NO_MASK,)
+        fields = _fields(inputs, config.names)
+        notes = () if config.pad == "none" else _mask_notes(inputs, fields)
         return cls(tokenizer, config.column, fields, notes)
 
     def __call__(self, record: Mapping[str, Any], sample: str) -> dict[str, NDArray[np.int64]]:
@@ -79,6 +79,19 @@ class TextEncoder:
         made = {IDS: encoding.ids, MASK: encoding.attention_mask, TYPES: encoding.type_ids}
         return {name: np.array(made[field], np.int64) for name, field in self.fields.items()}
 
+
+def _mask_notes(inputs: Sequence[TensorInfo], fields: Mapping[str, str]) -> tuple[str, ...]:
+    """What makes padding look like text, if anything does."""
+    if any(tensor.mask for tensor in inputs):
+        return ()
+    unmarked = [name for name, field in fields.items() if field == MASK]
+    return tuple(_UNMARKED.format(name) for name in unmarked) or (_NO_MASK,)
+
+
+_UNMARKED = (
+    "The tokenizer pads, but the input {0!r} that takes its attention mask is not marked: padding "
+    "counts like text in every statistic. Set model.inputs.{0}.mask = true."
+)
 
 _NO_MASK = (
     "The tokenizer pads, but the model has no mask input: padding counts like text in every "
@@ -102,17 +115,29 @@ def text_of(record: Mapping[str, Any], column: str, sample: str) -> str:
     return text
 
 
-def _fields(inputs: Sequence[TensorInfo]) -> dict[str, str]:
+def _fields(inputs: Sequence[TensorInfo], names: Mapping[str, str]) -> dict[str, str]:
     """What fills each input: the mask input gets the mask whatever its name is."""
-    fields: dict[str, str] = {}
-    for tensor in inputs:
-        field = MASK if tensor.mask else tensor.name
+    known = [tensor.name for tensor in inputs]
+    problems: list[Problem] = []
+    for name in names:
+        if name not in known:
+            what, where = f"the model has no input {name!r}", f"set.preprocess.names.{name}"
+            problems.append(Problem("QF305", what, where, did_you_mean(name, known)))
+    fields = {x.name: names.get(x.name, MASK if x.mask else x.name) for x in inputs}
+    for name, field in fields.items():
         if field not in (IDS, MASK, TYPES):
-            what = f"the tokenizer cannot fill the model's input {tensor.name!r}"
-            fix = "use set.preprocess.function; " + did_you_mean(tensor.name, (IDS, MASK, TYPES))
-            fail("QF305", what, where="set.preprocess.tokenizer", fix=fix)
-        fields[tensor.name] = field
+            what = f"the tokenizer cannot fill the model's input {name!r}"
+            fix = _RENAME.format(name) + did_you_mean(name, (IDS, MASK, TYPES))
+            problems.append(Problem("QF305", what, "set.preprocess.tokenizer", fix))
+    if problems:
+        raise QuantflowError(problems)
     return fields
+
+
+_RENAME = (
+    'say which field it takes, such as set.preprocess.names = {{ "{}" = "input_ids" }} (with a '
+    "factory, rename its key in [model.inputs]), or use set.preprocess.function; "
+)
 
 
 def _truncation_options(tokenizer: Tokenizer) -> dict[str, Any]:

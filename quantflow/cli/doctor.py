@@ -21,8 +21,10 @@ def doctor(
 ) -> None:
     """Check the machine, the configuration and the data.
 
-    Changes nothing. A missing atc is a warning: everything but the conversion works without it.
-    Exits 3 when the environment is broken, 2 when the configuration is.
+    Reads the first records of every source as a run would, and calls your functions for it, but
+    not the model's factory. Changes nothing. A missing atc is a warning: everything but the
+    conversion works without it. Exits 3 when the environment is broken, 2 when the configuration
+    is.
 
     \b
     Examples:
@@ -72,9 +74,14 @@ def _environment(loaded: LoadedConfig | None) -> Iterator[Check]:
 def _project(loaded: LoadedConfig) -> Iterator[Check]:
     from quantflow.artifacts.run_directory import RunDirectory
     from quantflow.cli import checks_project as checks
+    from quantflow.cli.checks_data import data_checks
 
     yield from checks.chip_checks(loaded.config)
-    yield from checks.function_checks(loaded)
+    functions = list(checks.function_checks(loaded))
+    yield from functions
+    # A function that is not there is one problem, though reading its data finds it again.
+    said = {check.value for check in functions}
+    yield from (check for check in data_checks(loaded) if check.value not in said)
     yield from checks.sample_checks(RunDirectory(loaded.run_directory))
 
 

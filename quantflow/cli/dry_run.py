@@ -40,6 +40,8 @@ def forecast(context: Context, stages: Sequence[Stage], *, chosen: Sequence[str]
     for stage in stages:
         forced = context.force and stage.folder in chosen
         state, why = _state(context, stage, found, forced=forced)
+        if state in ("would run", "may run"):
+            why += _edits(context, stage)
         if stage.folder not in chosen and state != "current":
             state, why = "needed first", f"{why}: {stage.command}"
         found[stage.folder] = Forecast(stage.folder, state, why)
@@ -67,6 +69,15 @@ def _state(
     if not context.run.is_current(stage.folder, __version__, inputs):
         return "would run", "a file is not what the stage wrote"
     return "current", ""
+
+
+def _edits(context: Context, stage: Stage) -> str:
+    """What would become of files that a person has edited."""
+    edits = context.run.edits(stage.folder)
+    return "".join(
+        f"; it replaces {stage.folder}/{name}, which was edited, and keeps a copy as {copy.name}"
+        for name, copy in edits.items()
+    )
 
 
 def _with_sources(stages: Sequence[Stage], chosen: Sequence[str]) -> set[str]:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from dataclasses import asdict
+from typing import Protocol, runtime_checkable
 
 from quantflow.cli.output import print_json, remark
 from quantflow.errors import ExitCode, Problem, QuantflowError
@@ -19,8 +20,22 @@ _REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS,
 """What a file system answers when nothing is wrong with the program."""
 
 
-def file_problem(error: Exception) -> QuantflowError | None:
-    """The problem that a full disk or a read-only directory is; None for all other errors."""
+@runtime_checkable
+class _Usage(Protocol):
+    """What typer raises for a wrong option: its class lies in a private copy of click."""
+
+    exit_code: int
+
+    def show(self) -> None: ...
+
+    def format_message(self) -> str: ...
+
+
+def machine_problem(error: Exception) -> QuantflowError | None:
+    """The problem that a full disk, a read-only directory or too little memory is, else None."""
+    if isinstance(error, MemoryError):
+        fix = "lower runtime.batch or the sizes in target.buckets"
+        return QuantflowError([Problem("QF607", "there is not enough memory", fix=fix)])
     if not isinstance(error, OSError) or error.errno not in _REFUSALS:
         return None
     problem = Problem(
@@ -30,6 +45,26 @@ def file_problem(error: Exception) -> QuantflowError | None:
         fix="free space or set permissions, then run the same command again",
     )
     return QuantflowError([problem])
+
+
+def report(error: Exception | KeyboardInterrupt, *, as_json: bool, verbose: bool) -> int:
+    """Say what stopped a command and return the exit status."""
+    if isinstance(error, KeyboardInterrupt):
+        return report_interrupt()
+    if isinstance(error, _Usage):
+        return _report_usage(error, as_json=as_json)
+    problems = error if isinstance(error, QuantflowError) else machine_problem(error)
+    if problems is not None:
+        return report_problems(problems, as_json=as_json)
+    return report_bug(error, verbose=verbose)
+
+
+def _report_usage(error: _Usage, *, as_json: bool) -> int:
+    if not as_json:
+        error.show()
+        return error.exit_code
+    problem = Problem("QF109", error.format_message(), fix="see `quantflow --help`")
+    return report_problems(QuantflowError([problem]), as_json=True)
 
 
 def report_problems(error: QuantflowError, *, as_json: bool) -> int:

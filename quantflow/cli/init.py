@@ -24,8 +24,8 @@ OnnxPath = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 
-EXAMPLE_SIZES = {"batch": 1}
-"""Sizes of free dimensions in the first bucket; any other gets 128."""
+EXAMPLE_SIZE = 128
+"""Size of a free dimension in the first bucket, but for the batch, which is 1."""
 
 
 def init(
@@ -73,14 +73,13 @@ def render_config(factory: str, onnx: str | None, inputs: dict[str, InputConfig]
         autoescape=False,
     )
     environment.filters |= {"toml": _toml, "key": _key}
-    free = dict.fromkeys(
-        dim for spec in inputs.values() for dim in spec.shape if isinstance(dim, str)
-    )
+    free = [dim for spec in inputs.values() for dim in spec.shape if isinstance(dim, str)]
+    batch = next((spec.shape[0] for spec in inputs.values()), "batch")
     return environment.get_template("quantflow.toml.j2").render(
         factory=factory,
         onnx=onnx,
         inputs=inputs,
-        bucket={dim: EXAMPLE_SIZES.get(dim, 128) for dim in free},
+        bucket={dim: 1 if dim == batch else EXAMPLE_SIZE for dim in free},
         text="input_ids" in inputs,
         mask="attention_mask" in inputs,
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.errors import did_you_mean, fail
 from quantflow.report.sheet import Sheet
+
+MOST_NAMES = 6
+"""Names that a message lists."""
 
 _KEYS = ("layer", "tensor", "name", "node", "group")
 """Fields that say what a row of a record is about, most telling first."""
@@ -15,16 +19,30 @@ _KEYS = ("layer", "tensor", "name", "node", "group")
 def related_names(model: ModelRecord, name: str) -> frozenset[str]:
     """A layer with its group and input; a group or a tensor with the layers that belong to it.
 
+    Args:
+        model: whose names count.
+        name: a whole name, or the end of just one.
+
     Raises:
         QuantflowError: QF107 with the nearest names.
     """
+    known = {part for x in model.layers for part in (x.name, x.group, x.input) if part}
+    name = _whole_name(name, known)
     layers = [x for x in model.layers if name in (x.name, x.group, x.input)]
-    if not layers:
-        known = {part for x in model.layers for part in (x.name, x.group, x.input) if part}
-        what = f"no layer, group or quantized tensor {name!r}"
-        fail("QF107", what, where="--layer", fix=did_you_mean(name, known))
     single = [x for x in layers if x.name == name] or layers
     return frozenset(part for x in single for part in (x.name, x.node, x.group, x.input) if part)
+
+
+def _whole_name(name: str, known: Collection[str]) -> str:
+    ends = sorted(x for x in known if x.endswith((f".{name}", f"/{name}")))
+    if name not in known and not ends:
+        what = f"no layer, group or quantized tensor {name!r}"
+        fail("QF107", what, where="--layer", fix=did_you_mean(name, known))
+    if name not in known and len(ends) > 1:
+        what = f"{len(ends)} layers, groups or quantized tensors end in {name!r}"
+        fix = f"give one in full: {', '.join(ends[:MOST_NAMES])}"
+        fail("QF107", what, where="--layer", fix=fix)
+    return name if name in known else ends[0]
 
 
 def tensors_of(model: ModelRecord, names: frozenset[str]) -> list[str]:

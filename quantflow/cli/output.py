@@ -27,8 +27,8 @@ def print_sheets(sheets: Iterable[Sheet]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on stdout."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))
+    """One strict JSON object on stdout: numbers are finite, as in `Record.to_tree`."""
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def remark(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,12 +21,21 @@ from quantflow.cli.options import (
     Verbose,
 )
 from quantflow.cli.output import print_json, print_sheets, remark
-from quantflow.cli.stage_commands import explain_why, say_kept, show_forecast
+from quantflow.cli.stage_commands import explain_why, say_discarded, say_kept, show_forecast
+from quantflow.cli.team import with_workers
+from quantflow.errors import ExitCode
 
 if TYPE_CHECKING:
     from quantflow.report.artifacts import Artifacts
+    from quantflow.report.gates import Gate
+    from quantflow.runtime.workers import Workers
     from quantflow.stages.pipeline import StageOutcome
     from quantflow.stages.stage import Context
+
+_FAILURES: dict[int, str] = {
+    ExitCode.GATE_FAILED: "FAILED",
+    ExitCode.ATC_FAILED: "CONVERSION FAILED",
+}
 
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Go on after a failed gate; still exits 1.")
@@ -65,10 +75,11 @@ def run(
         quiet=quiet,
         verbose=verbose,
     )
-    raise typer.Exit(run_all(options, keep_going=keep_going))
+    work = partial(run_all, options, keep_going=keep_going)
+    raise typer.Exit(with_workers(work, options))
 
 
-def run_all(options: Options, *, keep_going: bool) -> int:
+def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
     """Run every stage, write the report and show what came out.
 
     Returns:
@@ -77,15 +88,16 @@ def run_all(options: Options, *, keep_going: bool) -> int:
     from quantflow.cli.session import session
     from quantflow.report.html import report_is_fresh, write_report
     from quantflow.stages.pipeline import STAGES
-    from quantflow.stages.summary import refresh_summary
+    from quantflow.stages.summary import refresh_summary, refreshed
 
     start = time.perf_counter()
-    with session(options) as context:
+    with session(options, workers) as context:
         if options.dry_run:
             folders = [stage.folder for stage in STAGES]
             return show_forecast(context, folders, as_json=options.json)
         with context.run.locked():
-            outcomes = _run_stages(context, options, keep_going=keep_going)
+            with refreshed(context.run):
+                outcomes = _run_stages(context, options, keep_going=keep_going)
             artifacts = refresh_summary(context.run)
             page = context.run.root / "report.html"
             if not report_is_fresh(context.run, page):
@@ -98,6 +110,7 @@ def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list
     from quantflow.report.artifacts import read_artifacts
     from quantflow.report.gates import gates_of, overall
     from quantflow.stages.pipeline import STAGES, run_stage
+    from quantflow.stages.summary import refresh_summary
 
     outcomes: list[StageOutcome] = []
     for number, stage in enumerate(STAGES, 1):
@@ -106,6 +119,9 @@ def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list
         outcome = run_stage(context, stage)
         outcomes.append(outcome)
         say_kept(outcome)
+        say_discarded(outcome)
+        if outcome.ran:  # even a kill later leaves a summary of what is there
+            refresh_summary(context.run)
         result = read_artifacts(context.run, only=(stage.folder,))
         verdict = overall(gates_of(result, stage.folder))
         if not options.quiet:
@@ -138,14 +154,14 @@ def _show(
         print_json(_as_json(artifacts, outcomes, paths, code))
         return code
     if artifacts.comparison is not None:
-        print_sheets([precisions_sheet(artifacts.comparison)])
+        print_sheets([precisions_sheet(artifacts.comparison, artifacts.export)])
     if overall(gates) != "pass":
         print_sheets([gates_sheet(gates)])
     for line in (_facts_line(artifacts), *(f"{name}: {path}" for name, path in paths.items())):
         print(line)
     ran = sum(outcome.ran for outcome in outcomes)
     work = f"{seconds:.1f} s" if ran else "nothing changed"
-    print(f"{_word(code, overall(gates))} | {work} | next: {next_steps(artifacts)[0]}")
+    print(f"{_word(code, gates)} | {work} | next: {next_steps(artifacts)[0]}")
     return code
 
 
@@ -157,7 +173,7 @@ def _as_json(
     from quantflow.report.gates import all_gates, overall
 
     gates = all_gates(artifacts)
-    summary = artifacts.summary.model_dump(mode="json") if artifacts.summary else None
+    summary = artifacts.summary.to_tree() if artifacts.summary else None
     return {
         "verdict": overall(gates),
         "exit_code": code,
@@ -172,11 +188,11 @@ def _as_json(
 
 
 def _facts_line(artifacts: Artifacts) -> str:
-    from quantflow.report.sheet import cosine_text
+    from quantflow.report.sheet import cosine_text, share_text
 
     facts: list[str] = []
     if artifacts.export is not None:
-        facts.append(f"INT8: {artifacts.export.int8_mac_fraction:.1%} of MACs")
+        facts.append(f"INT8: {share_text(artifacts.export.int8_mac_fraction, 1)} of MACs")
     if artifacts.plan is not None:
         facts.append(f"fp16 groups: {len(artifacts.plan.fp16_groups)}")
         facts.append(f"fp32 islands: {len(artifacts.plan.islands)}")
@@ -188,6 +204,13 @@ def _facts_line(artifacts: Artifacts) -> str:
     return " | ".join(facts)
 
 
-def _word(code: int, verdict: str) -> str:
-    words = {1: "FAILED", 3: "PASSED, NOT CONVERTED", 4: "CONVERSION FAILED"}
-    return words.get(code, "PASSED" if verdict == "pass" else "PASSED WITH WARNINGS")
+def _word(code: int, gates: list[Gate]) -> str:
+    if code in _FAILURES:
+        return _FAILURES[code]
+    warning = [gate.name for gate in gates if gate.verdict == "warn"]
+    word = "PASSED WITH WARNINGS" if warning else "PASSED"
+    word += ", NOT CONVERTED" if code == ExitCode.ENVIRONMENT else ""
+    if not warning:
+        return word
+    count = "1 gate warns" if len(warning) == 1 else f"{len(warning)} gates warn"
+    return f"{word} ({count}: {', '.join(warning)})"

@@ -13,12 +13,13 @@ from quantflow.cli.progress import drawing
 if TYPE_CHECKING:
     from quantflow.artifacts.run_directory import RunDirectory
     from quantflow.config import LoadedConfig
+    from quantflow.runtime.workers import Workers
     from quantflow.stages.stage import Context
 
 
 @contextmanager
-def session(options: Options) -> Generator[Context]:
-    """A context for the stages, with progress drawn on stderr while it is open.
+def session(options: Options, workers: Workers) -> Generator[Context]:
+    """A context for the stages, with the leader's progress drawn on stderr while it is open.
 
     Raises:
         QuantflowError: QF101 to QF106, all problems of the configuration at once.
@@ -28,9 +29,9 @@ def session(options: Options) -> Generator[Context]:
     from quantflow.stages.stage import Context
 
     loaded = limited(load_config(options.config, options.overrides), options.limit)
-    with drawing(quiet=options.quiet) as progress:
+    with drawing(quiet=options.quiet or workers.place.rank > 0) as progress:
         run = RunDirectory(loaded.run_directory)
-        yield Context(loaded=loaded, run=run, progress=progress, force=options.force)
+        yield Context(loaded, run, progress, force=options.force, workers=workers)
 
 
 def limited(loaded: LoadedConfig, limit: int | None) -> LoadedConfig:

@@ -12,6 +12,8 @@ from quantflow.cli.output import print_json, print_sheets
 
 if TYPE_CHECKING:
     from quantflow.artifacts.run_directory import RunDirectory
+    from quantflow.report.artifacts import Artifacts
+    from quantflow.report.tensor_story import TensorStory
 
 
 class What(StrEnum):
@@ -52,7 +54,7 @@ def show(
 ) -> None:
     """Show results of the stages that have run, worst first.
 
-    `ranges --layer NAME` shows every candidate range of that layer's input on both splits.
+    `ranges --layer NAME` tells all there is to know about the range of that layer's input.
 
     \b
     Examples:
@@ -84,13 +86,17 @@ def _show_timings(run: RunDirectory, *, as_json: bool) -> None:
 def _show_view(
     run: RunDirectory, what: str, layer: str | None, rows: int, *, as_json: bool
 ) -> None:
-    from quantflow.cli.names import filter_json, filter_sheet, related_names, tensors_of
+    from dataclasses import replace
+
+    from quantflow.cli.names import filter_json, filter_sheet, related_names
     from quantflow.cli.views import VIEWS
     from quantflow.errors import fail
     from quantflow.report.artifacts import read_artifacts
-    from quantflow.report.range_sheets import candidates_sheet
+    from quantflow.report.story_sheets import story_sheets
+    from quantflow.stages.summary import summarize
 
-    view, found = VIEWS[what], read_artifacts(run)
+    found = read_artifacts(run)
+    view, found = VIEWS[what], replace(found, summary=summarize(found))
     records = view.records(found)
     if not records:
         fail(
@@ -102,17 +108,25 @@ def _show_view(
     if layer and not view.by_layer:
         fail("QF103", f"{what} is not told layer by layer", where="--layer", fix="leave it out")
     names = related_names(found.model, layer) if layer and found.model else None
+    told = _stories(found, names) if what == "ranges" and names is not None else []
     if as_json:
-        trees = {name: x.model_dump(mode="json") for name, x in records.items()}
-        print_json(trees if names is None else filter_json(trees, names))
+        trees = {name: x.to_tree() for name, x in records.items()}
+        tree = trees if names is None else filter_json(trees, names)
+        print_json({**tree, "tensors": [story.tree() for story in told]} if told else tree)
         return
     sheets = view.sheets(found)
-    if names is not None and found.model is not None:
+    if names is not None:
         sheets = [filter_sheet(sheet, names) for sheet in sheets]
-        if what == "ranges" and found.clipping is not None:
-            tensors = tensors_of(found.model, names)
-            sheets += [candidates_sheet(found.clipping, tensor) for tensor in tensors]
-    print_sheets(sheet.first(rows) for sheet in sheets)
+    print_sheets(sheet if view.whole else sheet.first(rows) for sheet in sheets)
+    previews = {x.id: x.preview for record in found.sets for x in record.samples}
+    print_sheets(sheet for story in told for sheet in story_sheets(story, previews))
     for sheet in sheets:
         if not sheet.rows:
             print(f"{sheet.title}: none. {sheet.note}".rstrip())
+
+
+def _stories(found: Artifacts, names: frozenset[str]) -> list[TensorStory]:
+    from quantflow.cli.names import tensors_of
+    from quantflow.report.tensor_story import stories
+
+    return stories(found, tensors_of(found.model, names)) if found.model else []

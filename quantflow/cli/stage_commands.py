@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,6 +21,7 @@ from quantflow.cli.options import (
     Verbose,
 )
 from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.team import with_workers
 from quantflow.errors import ExitCode
 
 _WORDS = {
@@ -33,6 +35,7 @@ _BEFORE_NEXT = {"30_sweep": "edit 30_sweep/plan.json if you like, then "}
 
 if TYPE_CHECKING:
     from quantflow.report.artifacts import Artifacts
+    from quantflow.runtime.workers import Workers
     from quantflow.stages.pipeline import StageOutcome
     from quantflow.stages.stage import Context
 
@@ -60,12 +63,12 @@ def stage_command(folder: str) -> Callable[..., None]:
             quiet=quiet,
             verbose=verbose,
         )
-        raise typer.Exit(run_one(folder, options))
+        raise typer.Exit(with_workers(partial(run_one, folder, options), options))
 
     return command
 
 
-def run_one(folder: str, options: Options) -> int:
+def run_one(folder: str, options: Options, workers: Workers) -> int:
     """Run one stage and show its result.
 
     Returns:
@@ -73,17 +76,19 @@ def run_one(folder: str, options: Options) -> int:
     """
     from quantflow.cli.session import session
     from quantflow.stages.pipeline import STAGES, run_stage
-    from quantflow.stages.summary import refresh_summary
+    from quantflow.stages.summary import refresh_summary, refreshed
 
     stage = next(stage for stage in STAGES if stage.folder == folder)
-    with session(options) as context:
+    with session(options, workers) as context:
         if options.dry_run:
             return show_forecast(context, [folder], as_json=options.json)
         if options.verbose:
             explain_why(context, folder)
         with context.run.locked():
-            outcome = run_stage(context, stage)
+            with refreshed(context.run):
+                outcome = run_stage(context, stage)
             say_kept(outcome)
+            say_discarded(outcome)
             artifacts = refresh_summary(context.run)
     return _show(artifacts, outcome, as_json=options.json)
 
@@ -120,6 +125,13 @@ def say_kept(outcome: StageOutcome) -> None:
         remark(f"{outcome.stage.folder}: your edited file was replaced, a copy is {path}")
 
 
+def say_discarded(outcome: StageOutcome) -> None:
+    """Say which later results are gone, since they do not follow from this one."""
+    for folder in outcome.discarded:
+        why = f"it was made from something else than {outcome.stage.folder} now holds"
+        remark(f"{folder} was removed: {why}")
+
+
 def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
     from quantflow.cli.stage_view import stage_records, stage_sheets
     from quantflow.report.gates import exit_code, gates_of, overall
@@ -139,10 +151,12 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
         for line in gate.reasons or (gate.name,):
             print(f"{gate.verdict}: {line}")
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
-    if code == ExitCode.OK:
-        print(f"DONE {folder} | {done} | next: {_next_command(folder)}")
+    word, steps = _WORDS.get(code, "DONE"), next_steps(artifacts)
+    if folder == "50_om":  # the comparison may be left to do, beside what is to be done with it
+        following = "; ".join(steps[:2])
     else:
-        print(f"{_WORDS[code]} {folder} | {done} | next: {next_steps(artifacts)[0]}")
+        following = _next_command(folder) if code == ExitCode.OK else steps[0]
+    print(f"{word} {folder} | {done} | next: {following}")
     return int(code)
 
 

@@ -70,8 +70,8 @@ def _export(found: Artifacts) -> Iterator[Sheet]:
 
 def _compare(found: Artifacts) -> Iterator[Sheet]:
     if found.comparison is not None:
-        yield comparison_sheets.errors_sheet(found.comparison)
-        yield comparison_sheets.precisions_sheet(found.comparison)
+        yield comparison_sheets.errors_sheet(found.comparison, found.export, found.sweep)
+        yield comparison_sheets.precisions_sheet(found.comparison, found.export)
 
 
 def _om(found: Artifacts) -> Iterator[Sheet]:
@@ -107,4 +107,4 @@ def stage_records(artifacts: Artifacts, stage: str) -> dict[str, Any]:
     records = {name: getattr(artifacts, name) for name in _RECORDS[stage]}
     if stage == "10_set":
         records |= {record.name: record for record in artifacts.sets}
-    return {name: x.model_dump(mode="json") for name, x in records.items() if x is not None}
+    return {name: x.to_tree() for name, x in records.items() if x is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,12 +31,14 @@ class View:
         parts: attributes of `Artifacts` that hold the records behind it.
         sheets: its tables.
         by_layer: whether rows are about layers, groups or tensors, so that one can be asked for.
+        whole: whether all rows are shown, however many there are.
     """
 
     command: str
     parts: tuple[str, ...]
     sheets: Callable[[Artifacts], list[Sheet]]
     by_layer: bool = True
+    whole: bool = False
 
     def records(self, found: Artifacts) -> dict[str, Record]:
         """The records by name; empty when none is there."""
@@ -47,7 +49,9 @@ class View:
 
 
 def _layers(found: Artifacts) -> list[Sheet]:
-    errors = [comparison_sheets.errors_sheet(found.comparison)] if found.comparison else []
+    errors = list[Sheet]()
+    if found.comparison:
+        errors += [comparison_sheets.errors_sheet(found.comparison, found.export, found.sweep)]
     return [*errors, model_sheets.layers_sheet(found.model)] if found.model else errors
 
 
@@ -121,9 +125,24 @@ def _drift(found: Artifacts) -> list[Sheet]:
 def _summary(found: Artifacts) -> list[Sheet]:
     if found.summary is None:
         return []
-    tree = found.summary.model_dump(mode="json")
-    rows = tuple((key, json.dumps(value, ensure_ascii=False)) for key, value in tree.items())
-    return [Sheet("Summary", ("", ""), "ll", rows)]
+    note = "- is empty, or of a stage that has not run."
+    rows = tuple(_leaves("", found.summary.to_tree()))
+    return [Sheet("Summary", ("key", "value"), "ll", rows, note)]
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Dotted keys with their values as text."""
+    if isinstance(value, dict):
+        tree = cast(dict[str, Any], value)
+        for name, child in tree.items():
+            yield from _leaves(f"{key}.{name}" if key else name, child)
+        if not tree:
+            yield key, "-"
+    elif isinstance(value, list):
+        yield key, "; ".join(map(str, cast(list[Any], value))) or "-"
+    else:
+        text = value if isinstance(value, str) else json.dumps(value)
+        yield key, "-" if value is None else text
 
 
 VIEWS: dict[str, View] = {
@@ -141,7 +160,7 @@ VIEWS: dict[str, View] = {
     "plan": View("quantflow sweep", ("plan",), _plan),
     "factors": View("quantflow export-onnx", ("export",), _factors),
     "parity": View("quantflow export-onnx", ("parity",), _parity),
-    "summary": View("quantflow compare", ("summary",), _summary, by_layer=False),
+    "summary": View("quantflow run", ("summary",), _summary, by_layer=False, whole=True),
 }
 
 

@@ -29,6 +29,7 @@ from quantflow.config.sections import (
     SourceKind,
     TargetConfig,
     TaskConfig,
+    TokenizerField,
 )
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "SourceKind",
     "TargetConfig",
     "TaskConfig",
+    "TokenizerField",
     "check_config",
     "load_config",
     "resolve_path",

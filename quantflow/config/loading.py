@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from quantflow.config.paths import resolve_path
 from quantflow.config.sections import Config
 from quantflow.errors import Problem, QuantflowError, did_you_mean
+from quantflow.target.chips import check_chip
 
 
 class LoadedConfig(BaseModel):
@@ -44,7 +45,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
         overrides: ``section.key=value`` strings, applied in order.
 
     Raises:
-        QuantflowError: QF101 to QF106, all problems at once.
+        QuantflowError: QF101 to QF106 and QF110, all problems at once.
     """
     try:
         tree: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -56,7 +57,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
             fix="`quantflow init` writes one",
         )
         raise QuantflowError([problem]) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = Problem("QF101", f"not valid TOML: {error}", where=str(path))
         raise QuantflowError([problem]) from error
     wrong = [problem for text in overrides if (problem := _apply_override(tree, text))]
@@ -67,14 +68,28 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
 
 def check_config(tree: Mapping[str, Any], *, base: Path, path: Path | None = None) -> LoadedConfig:
     """Check a configuration given as nested mappings; see `load_config`."""
+    wrong_chip = _wrong_chip(tree)
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
-        raise QuantflowError(list(_problems_of(error, tree, where=path))) from error
-    missing = list(_missing_files(config, base))
-    if missing:
-        raise QuantflowError(missing)
+        problems = _problems_of(error, tree, where=path)
+        raise QuantflowError([*problems, *wrong_chip]) from error
+    problems = [*wrong_chip, *_missing_files(config, base)]
+    if problems:
+        raise QuantflowError(problems)
     return LoadedConfig(config=config, base=base, path=path)
+
+
+def _wrong_chip(tree: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """What is wrong with the name of the chip, where it is a text at all."""
+    target = tree.get("target")
+    chip = cast(Mapping[str, object], target).get("chip") if isinstance(target, Mapping) else None
+    try:
+        if isinstance(chip, str):
+            check_chip(chip)
+    except QuantflowError as error:
+        return tuple(error.problems)
+    return ()
 
 
 def _apply_override(tree: dict[str, Any], override: str) -> Problem | None:
@@ -96,7 +111,7 @@ def _apply_override(tree: dict[str, Any], override: str) -> Problem | None:
 def _override_value(text: str) -> Any:
     try:
         tree = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     return tree["value"] if len(tree) == 1 else text
 
@@ -179,6 +194,9 @@ def _missing_files(config: Config, base: Path) -> Iterator[Problem]:
         except QuantflowError as error:
             yield from (replace(p, where=f"{key}: {p.where}") for p in error.problems)
             continue
-        found = any(path.parent.glob(path.name)) if "*" in path.name else path.exists()
+        try:
+            found = any(path.parent.glob(path.name)) if "*" in path.name else path.exists()
+        except OSError:  # a name that is too long, say
+            found = False
         if not found:
             yield Problem("QF104", f"no such file: {path}", where=key, fix="check the path")

@@ -12,10 +12,14 @@ def resolve_path(name: str, base: Path) -> Path:
     """Resolve a configured path: absolute, relative to `base`, or ``package:NAME/rest``.
 
     Raises:
-        QuantflowError: QF104 when the package is not installed or the path leaves it.
+        QuantflowError: QF104 when the package is not installed or the path leaves it, or when there
+            is no such user's home.
     """
     if not name.startswith("package:"):
-        path = Path(name).expanduser()
+        try:
+            path = Path(name).expanduser()
+        except RuntimeError as error:
+            raise QuantflowError([Problem("QF104", str(error), where=name)]) from error
         return path if path.is_absolute() else base / path
     package, _, rest = name.removeprefix("package:").partition("/")
     # find_spec of a top-level package does not run its code.

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 Estimator = Literal["auto", "minmax", "percentile", "kl", "mse"]
 Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
@@ -12,9 +19,10 @@ Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["auto", "attention", "none"]
 Metric = Literal["cosine", "relative_error", "kl"]
 Selection = Literal["random", "match"]
+TokenizerField = Literal["input_ids", "attention_mask", "token_type_ids"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-Size = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, lt=2**31)]
 DimName = Annotated[str, Field(min_length=1)]
 
 
@@ -23,6 +31,12 @@ def _not_empty(value: tuple[Any, ...]) -> tuple[Any, ...]:
     if not value:
         raise ValueError("must not be empty")
     return value
+
+
+def _as_text(value: object) -> object:
+    # A version without quotes is read as a number, on the command line above all.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if number else value
 
 
 class Section(BaseModel):
@@ -42,15 +56,17 @@ class InputConfig(Section):
     """One input of the model.
 
     Attributes:
-        dtype: numpy name of the element type.
+        dtype: numpy name of the element type; of an ONNX file's input, that of the file is taken
+            where it is not given.
         shape: one entry a dimension; a number is fixed, a name is free and given by the bucket. The
-            first dimension is the batch.
+            first dimension is the batch. Empty, which only an ONNX file's input can be: as in the
+            file.
         mask: true for the input that is 0 where a position is padding. An input called
             ``attention_mask`` is one without being told.
     """
 
     dtype: Literal["float32", "float16", "int64", "int32", "uint8", "bool"] = "float32"
-    shape: Annotated[tuple[Size | DimName, ...], AfterValidator(_not_empty)]
+    shape: Annotated[tuple[Size | DimName, ...], AfterValidator(_not_empty)] = ()
     mask: bool | None = None
 
 
@@ -76,12 +92,21 @@ class ModelConfig(Section):
     def _one_origin(self) -> ModelConfig:
         if (self.factory is None) == (self.onnx is None):
             raise ValueError("give exactly one of 'factory' and 'onnx'")
-        if self.factory is not None and not (self.inputs and self.outputs):
-            raise ValueError("a torch factory needs [model.inputs.NAME] tables and 'outputs'")
+        if self.factory is not None and (lacking := self._lacking()):
+            raise ValueError("; ".join(lacking))
         names = [*self.inputs, *self.outputs]
         if not all(names) or len(set(names)) < len(names):
             raise ValueError("names of inputs and outputs must differ from each other")
         return self
+
+    def _lacking(self) -> list[str]:
+        """What an ONNX file would say, but a torch factory does not."""
+        lacking: list[str] = []
+        if not (self.inputs and self.outputs):
+            lacking.append("a torch factory needs [model.inputs.NAME] tables and 'outputs'")
+        if bare := [name for name, spec in self.inputs.items() if not spec.shape]:
+            lacking.append(f"a torch factory needs a 'shape' for every input, also for {bare}")
+        return lacking
 
 
 class TargetConfig(Section):
@@ -96,7 +121,7 @@ class TargetConfig(Section):
     """
 
     chip: str = "Ascend310P3"
-    cann: Literal["2026", "8.0"] = "2026"
+    cann: Annotated[Literal["2026", "8.0"], BeforeValidator(_as_text)] = "2026"
     fp19_dequant: bool = True
     buckets: Annotated[tuple[dict[DimName, Size], ...], AfterValidator(_not_empty)] = (
         {"batch": 1},
@@ -136,14 +161,17 @@ class PreprocessConfig(Section):
     columns are the inputs.
 
     Attributes:
-        tokenizer: path of a ``tokenizer.json``.
-        column: column that holds the text.
+        tokenizer: path of a ``tokenizer.json``. It fills the inputs called like its fields, and the
+            mask input whatever its name is.
+        names: the tokenizer's field for every input that is called otherwise.
+        column: column that holds the text; a source of kind `text` has its lines there.
         max_length: tokens kept of a text.
         pad: ``max_length`` pads every sample to that length; ``none`` leaves lengths as they are.
         function: ``module:function`` from record to arrays.
     """
 
     tokenizer: str | None = None
+    names: dict[str, TokenizerField] = {}
     column: str = "text"
     max_length: int = Field(default=128, ge=1)
     pad: Literal["max_length", "none"] = "max_length"
@@ -153,6 +181,8 @@ class PreprocessConfig(Section):
     def _one_way(self) -> PreprocessConfig:
         if self.tokenizer is not None and self.function is not None:
             raise ValueError("give 'tokenizer' or 'function', not both")
+        if self.names and self.tokenizer is None:
+            raise ValueError("'names' needs 'tokenizer', whose fields it maps to inputs")
         return self
 
 
@@ -281,7 +311,7 @@ class RuntimeConfig(Section):
     """
 
     provider: Literal["cpu", "cuda", "cann"] = "cpu"
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=1024)
     batch: int = Field(default=8, ge=1)
 
 

@@ -41,17 +41,28 @@ def open_precisions(
 ) -> Precisions:
     """Read the files of a bucket and make a runner for every precision."""
     float_model = load_model(export_dir / bucket.float_twin)
-    deploy = load_model(export_dir / bucket.deploy)
     qdq = export_dir / bucket.qdq
     islands = plan.island_nodes
     others: dict[str, Runner] = {"fp16": _open(emulate_fp16(float_model, islands), runtime)}
     if islands:
         others["fp16_plain"] = _open(emulate_fp16(float_model, frozenset()), runtime)
-    lowered = lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
-    others["int8"] = _open(lowered, runtime)
+    others["int8"] = open_int8(export_dir, bucket, plan, target, runtime)
     others["qdq"] = OnnxRuntimeRunner(qdq, runtime)
     others["qdq_unfused"] = OnnxRuntimeRunner(qdq, runtime, optimize=False)
     return Precisions(OnnxRuntimeRunner(export_dir / bucket.float_twin, runtime), others)
+
+
+def open_int8(
+    export_dir: Path,
+    bucket: BucketFiles,
+    plan: PrecisionPlan,
+    target: TargetConfig,
+    runtime: RuntimeConfig,
+) -> Runner:
+    """Read a bucket's deploy file, lower it to standard operators and make a runner for it."""
+    deploy, islands = load_model(export_dir / bucket.deploy), plan.island_nodes
+    lowered = lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
+    return _open(lowered, runtime)
 
 
 def _open(model: ir.Model, runtime: RuntimeConfig) -> Runner:

@@ -96,6 +96,11 @@ def _lower_product(layer: DeployedLayer, activation: ir.Value, additions: Additi
     node.resize_inputs(3)
     node.replace_input_with(0, activation)
     node.replace_input_with(2, additions.initializer(f"{node.name}/zero_point", zero_point))
+    weight = node.inputs[1]
+    if weight is not None and len(weight.uses()) > 1 and weight.const_value is not None:
+        # A weight each: onnxruntime, making it uint8, does not load a model that shares one.
+        own = additions.initializer(f"{node.name}/weight", weight.const_value.numpy())
+        node.replace_input_with(1, own)
     if bias is None:
         return
     product = node.outputs[0]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.export.additions import Additions
-from quantflow.export.sites import Site, drop_float_constants, int8_sites, int8_weight
+from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
 
 
@@ -53,7 +53,8 @@ def _rewrite(
     zeros = np.zeros(integers.weight_scale.shape, np.int8)
     weight = _dequantized(
         f"{name}/weight",
-        int8_weight(site, additions),
+        # A weight each: onnxruntime, making it uint8, does not load a model that shares one.
+        additions.initializer(f"{name}/weight_int8", integers.weight),
         [_scale(integers.weight_scale), _scale(zeros)],
         1,
         additions,

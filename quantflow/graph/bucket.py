@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 from onnx_ir.passes.common import (
@@ -120,16 +120,19 @@ def free_dims(model: ir.Model) -> list[str]:
 
 def check_dims(model: ir.Model, dims: Mapping[str, int]) -> None:
     """Raise QF206 for every free dimension of the inputs that `dims` does not fix."""
-    missing = [name for name in free_dims(model) if name not in dims]
-    if missing:
-        raise QuantflowError(
-            [
-                Problem(
-                    "QF206",
-                    f"the bucket does not fix dimension {name!r}",
-                    where="target.buckets",
-                    fix=f"add {name} = <size> to every bucket",
-                )
-                for name in missing
-            ]
+    if problems := unfixed(free_dims(model), dims):
+        raise QuantflowError(problems)
+
+
+def unfixed(names: Iterable[str], dims: Mapping[str, int]) -> list[Problem]:
+    """A QF206 for every free dimension that `dims` does not fix."""
+    return [
+        Problem(
+            "QF206",
+            f"the bucket does not fix dimension {name!r}",
+            where="target.buckets",
+            fix=f"add {name} = <size> to every bucket",
         )
+        for name in names
+        if name not in dims
+    ]

@@ -28,7 +28,7 @@ from onnxscript.rewriter.rules.common import (
 
 from quantflow.errors import Problem, QuantflowError, fail
 from quantflow.graph.bucket import fold, infer_shapes
-from quantflow.graph.edit import opset
+from quantflow.graph.edit import opset, with_bodies
 from quantflow.graph.names import LAYER_OPS, make_node_names_unique, name_weights, rename_outputs
 from quantflow.graph.passes.clamp_attention_mask import clamp_attention_mask
 from quantflow.graph.passes.decompose_gelu import decompose_gelu
@@ -126,11 +126,13 @@ def _settle_domain(model: ir.Model) -> None:
 
 
 def _if_notes(model: ir.Model) -> list[str]:
-    return [
-        f"If node {node.name!r}: the layers in its branches stay float"
-        for node in model.graph
-        if node.op_type == "If"
-    ]
+    notes = list[str]()
+    for node in model.graph:
+        if node.op_type == "If":
+            inner = (x.name for x in with_bodies(node) if x.op_type in LAYER_OPS)
+            names = ", ".join(map(str, inner)) or "none"
+            notes.append(f"If node {node.name!r}: the layers in its branches stay float: {names}")
+    return notes
 
 
 def _note(what: str, count: int) -> list[str]:

@@ -31,6 +31,8 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
     model = load_model(path)
     _check_wiring(model, path)
     values = {str(v.name): v for v in model.graph.inputs if not v.is_initializer()}
+    if not values:
+        fail("QF201", "the model has no inputs", where=str(path), fix="export it with its inputs")
     problems = [
         Problem(
             "QF211",
@@ -83,7 +85,22 @@ def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
                 fix="export the model with typed inputs",
             )
         ]
-    if spec is None:
+    given = spec is not None and "dtype" in spec.model_fields_set
+    if spec is not None and given and spec.dtype != value.dtype.numpy().name:
+        return [
+            Problem(
+                "QF211",
+                f"input {value.name!r} is {value.dtype.numpy().name}, the "
+                f"configuration says {spec.dtype}",
+                where=f"{where}.dtype",
+            )
+        ]
+    if spec is None or not spec.shape:
+        sizes = [dim for dim in value.shape if isinstance(dim, int) and dim < 1]
+        if sizes:
+            what = f"input {value.name!r} has a dimension of {sizes[0]} in the file"
+            fix = "give its shape under [model.inputs], a name for a free dimension"
+            return [Problem("QF211", what, where=where, fix=fix)]
         value.shape = ir.Shape([_dim_name(value, axis) for axis in range(len(value.shape))])
         return []
     if len(spec.shape) != len(value.shape):
@@ -93,15 +110,6 @@ def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
                 f"input {value.name!r} has {len(value.shape)} dimensions, the "
                 f"configuration names {len(spec.shape)}",
                 where=f"{where}.shape",
-            )
-        ]
-    if spec.dtype != value.dtype.numpy().name:
-        return [
-            Problem(
-                "QF211",
-                f"input {value.name!r} is {value.dtype.numpy().name}, the "
-                f"configuration says {spec.dtype}",
-                where=f"{where}.dtype",
             )
         ]
     value.shape = ir.Shape(list(spec.shape))

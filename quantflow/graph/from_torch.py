@@ -99,6 +99,13 @@ def import_torch() -> Any:
         import torch
     except ImportError as error:
         fail("QF603", f"torch cannot be imported: {error}", fix="pip install torch==2.13.0")
+    except (OSError, RuntimeError) as error:
+        # What torch raises for a backend that does not load, where the environment asks for it.
+        fail(
+            "QF603",
+            f"torch cannot be imported: {error}",
+            fix="source CANN's set_env.sh, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0",
+        )
     return torch
 
 

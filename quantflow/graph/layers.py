@@ -31,8 +31,13 @@ def describe_model(
         notes: carried into the record.
 
     Raises:
-        QuantflowError: QF210 when the model has no layer that can be INT8.
+        QuantflowError: QF210 when the model has no layer that can be INT8, QF211 when an input is a
+            scalar.
     """
+    for value in model.graph.inputs:
+        if value.shape is not None and not value.shape.rank():
+            what = f"input {value.name!r} is a scalar, its first axis must be the batch"
+            fail("QF211", what, where=f"model.inputs.{value.name}")
     nodes = [node for node in model.graph if is_layer(node)]
     roles = role_of_layers(model, nodes)
     static = nodes_by_name(bucket_model(model, bucket))

@@ -30,6 +30,9 @@ MIN_GAIN = 0.2
 """Least relative gain for which the default is left: the sample is small, and a range that clips
 little of it may clip more of the data to come."""
 
+_SHARES = (0.125, 0.25, 0.5, 1.0)
+"""Shares of the rows after which a candidate may be left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -61,7 +64,14 @@ def choose(
         The candidate of least error, but the default one unless the gain is `MIN_GAIN` or more.
         With no rows, or rows that all give zero outputs, the default one.
     """
-    errors = output_errors(rows, weights, candidates, symmetric=symmetric, per_channel=per_channel)
+    errors = output_errors(
+        rows,
+        weights,
+        candidates,
+        symmetric=symmetric,
+        per_channel=per_channel,
+        stop_early=True,
+    )
     default = errors[DEFAULT]
     best = min(errors, key=errors.__getitem__)
     gain = 1 - errors[best] / default if default > 0 else 0.0
@@ -78,28 +88,63 @@ def output_errors(
     *,
     symmetric: bool,
     per_channel: bool,
+    stop_early: bool = False,
 ) -> dict[str, float]:
     """Output error of every candidate: the mean over rows of ``||error||^2 / ||output||^2``.
 
     Rows count alike whatever their size, since what follows a layer usually normalises them. Rows
-    whose output is zero are left out. Arguments are those of `choose`.
+    whose output is zero are left out. Other arguments are those of `choose`.
+
+    Args:
+        stop_early: leave a candidate as soon as the rows seen so far make its error larger than the
+            least one found. Its figure then is what they make it, which is larger, too. The default
+            candidate's is always complete.
     """
     weight = np.concatenate(weights, axis=1)
-    quantized = np.concatenate([_quantized(w, per_channel) for w in weights], axis=1)
     output = rows @ weight
     power = np.einsum("rn,rn->r", output, output, dtype=np.float64)
-    keep = power > 0
+    if not (power > 0).all():
+        rows, output, power = rows[power > 0], output[power > 0], power[power > 0]
+    quantized = np.concatenate([_quantized(w, per_channel) for w in weights], axis=1)
     errors: dict[QuantParams, float] = {}  # several candidates may come to the same parameters
-    for bounds in candidates.values():
-        params = activation_params(*bounds, symmetric=symmetric)
+    found = dict[str, float]()
+    for name in sorted(candidates, key=lambda name: name != DEFAULT):
+        params = activation_params(*candidates[name], symmetric=symmetric)
         if params not in errors:
-            error = dequantize(quantize(rows, params), params) @ quantized - output
-            noise = np.einsum("rn,rn->r", error, error, dtype=np.float64)
-            errors[params] = float((noise[keep] / power[keep]).mean()) if keep.any() else 0.0
-    return {
-        name: errors[activation_params(*bounds, symmetric=symmetric)]
-        for name, bounds in candidates.items()
-    }
+            limit = min(errors.values(), default=np.inf) if stop_early else np.inf
+            errors[params] = _error(rows, output, power, quantized, params, limit)
+        found[name] = errors[params]
+    return found
+
+
+def _error(
+    rows: NDArray[np.float32],
+    output: NDArray[np.float32],
+    power: NDArray[np.float64],
+    quantized: NDArray[np.float32],
+    params: QuantParams,
+    limit: float,
+) -> float:
+    """Output error of one candidate, or what part of the rows makes it once that is over `limit`.
+
+    Args:
+        rows, output, power: ``(R, K)``, ``(R, N)`` and ``(R,)``: rows, what the layers make of
+            them, and its squared length, which is not zero.
+        quantized: ``(K, N)`` the weights as quantized.
+        params: of the activation.
+        limit: an error from which on more rows need not be looked at.
+    """
+    total, start = 0.0, 0
+    for share in _SHARES:
+        end = int(np.ceil(len(rows) * share))
+        error = dequantize(quantize(rows[start:end], params), params) @ quantized
+        error -= output[start:end]
+        noise = np.einsum("rn,rn->r", error, error, dtype=np.float64)
+        total += float((noise / power[start:end]).sum())
+        if total > limit * len(rows):
+            break
+        start = end
+    return total / max(len(rows), 1)
 
 
 def _quantized(weight: NDArray[np.float32], per_channel: bool) -> NDArray[np.float32]:

@@ -71,22 +71,29 @@ def clipping_rows(
         subject: what the rows are about.
     """
     values = density(hist)
+    grids = {name: _grid(bounds, subject.symmetric) for name, bounds in candidates.items()}
+    levels = np.array([[x.low, x.high, x.step] for x in grids.values()]).reshape(-1, 3)
+    noises = squared_error(values, *levels.T)
     return [
-        _row(hist, values, name, bounds, name == chosen, subject)
-        for name, bounds in candidates.items()
+        _row(hist, values, name, grid, float(noise), name == chosen, subject)
+        for (name, grid), noise in zip(grids.items(), noises, strict=True)
     ]
 
 
 def _row(
-    hist: Histogram, values: Density, name: str, bounds: Bounds, chosen: bool, subject: Subject
+    hist: Histogram,
+    values: Density,
+    name: str,
+    grid: _Grid,
+    noise: float,
+    chosen: bool,
+    subject: Subject,
 ) -> ClippingRow:
-    grid = _grid(bounds, subject.symmetric)
     below, above = _clipped(values, grid)
     power = mean_square(values)
     ratio = hist.absmax / max(-grid.low, grid.high)
     if not below + above:
         ratio = min(ratio, 1.0)  # half a step beyond the last level is rounding, not clipping
-    noise = squared_error(values, *(np.array([x]) for x in (grid.low, grid.high, grid.step)))
     lost = energy_beyond(values, grid.low, grid.high, grid.step) / power if power else 0.0
     return ClippingRow(
         tensor=subject.tensor,
@@ -101,7 +108,7 @@ def _row(
         clipped_low_fraction=below,
         clipped_high_fraction=above,
         energy_lost_fraction=lost,
-        sqnr_db=_decibels(power, float(noise[0])),
+        sqnr_db=_decibels(power, noise),
         near_threshold_fraction=_near(values, grid),
         worst_samples=_worst_samples(subject, grid),
         flag=_flag(hist, ratio, below + above, lost, subject),

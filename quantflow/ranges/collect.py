@@ -6,8 +6,9 @@ with the number of samples. Sums are of integers, so the order of samples does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,12 +17,23 @@ from numpy.typing import NDArray
 from quantflow.artifacts.ranges_record import NonFinite, Split
 from quantflow.errors import fail
 from quantflow.progress import Progress, no_progress
-from quantflow.ranges.grid import Histogram, empty, extremes, merge, observe
-from quantflow.ranges.row_sample import RowSample, add_rows, row_keys
-from quantflow.runtime.batching import batches
+from quantflow.ranges.grid import Histogram
+from quantflow.ranges.tensor_state import (
+    TensorState,
+    from_bytes,
+    merge_states,
+    nothing_seen,
+    to_bytes,
+)
+from quantflow.runtime.batching import Batch, batches
 from quantflow.runtime.runner import Feeds, Runner
+from quantflow.runtime.workers import ALONE, Workers, share
 
 Layout = Literal["positions", "flat", "none"]
+
+
+def _no_channels() -> NDArray[np.float32]:
+    return np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,7 @@ class TensorStatistics:
             the order of the ids; ``inf`` and ``-inf`` for a sample without any.
         nonfinite_samples: ids of the samples with a NaN or Inf, sorted.
         rows: ``(R, K)`` float32 sample of its finite rows, K the length of the last axis.
+        channel_absmax: ``(K,)`` float32 largest finite magnitude of every channel of the last axis.
     """
 
     histogram: Histogram
@@ -41,6 +54,7 @@ class TensorStatistics:
     sample_high: NDArray[np.float64]
     nonfinite_samples: tuple[str, ...]
     rows: NDArray[np.float32]
+    channel_absmax: NDArray[np.float32] = field(default_factory=_no_channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,7 @@ def collect(
     batch: int,
     rows: int = 256,
     progress: Progress = no_progress,
+    workers: Workers = ALONE,
 ) -> Collection:
     """Run the samples once and keep statistics of the named tensors.
 
@@ -88,71 +103,56 @@ def collect(
         padding: layout of each tensor relative to the mask; a tensor not named has layout `none`.
         mask_name: the input ``(batch, length)`` that is 0 where a position is padding, or None.
         batch: samples per inference.
-        rows: how many rows to sample of a tensor.
+        rows: how many rows to sample of a tensor, or 0.
         progress: called after every batch.
+        workers: share the batches; every worker gets the statistics of all samples.
 
     Raises:
         QuantflowError: QF501 when the shape of a tensor does not fit its layout.
     """
-    states = {name: _State(len(ids)) for name in tensors}
-    done = 0
-    for part in batches(samples, batch):
-        values = runner.run(part.feeds)
+    states = {name: nothing_seen(len(ids)) for name in tensors}
+    count_done, done = workers.counter(), 0
+    for part, values in _runs(runner, share(batches(samples, batch), workers)):
         mask = part.feeds[mask_name] != 0 if mask_name else None
         for name, state in states.items():
             layout = padding.get(name, "none") if mask is not None else "none"
             found, lengths = _real_rows(values[name], part.count, batch, mask, layout, name)
             state.add(found, lengths, part.indices, [digests[i] for i in part.indices], rows)
-        done += part.count
+        done = count_done(part.count)
         progress("calibrating", done, len(ids))
-    return Collection({name: state.finish(ids) for name, state in states.items()}, tuple(ids))
+    merged = dict[str, TensorStatistics]()
+    for name in tensors:  # one by one, so that of all other workers no more than one is in memory
+        parts = [from_bytes(content) for content in workers.exchange(to_bytes(states.pop(name)))]
+        merged[name] = _finish(merge_states(parts, rows), ids)
+    if done < len(ids):  # the last samples were another worker's
+        progress("calibrating", len(ids), len(ids))
+    return Collection(merged, tuple(ids))
 
 
-class _State:
-    """Statistics of one tensor while they grow."""
+def _runs(
+    runner: Runner, parts: Iterable[Batch]
+) -> Iterator[tuple[Batch, dict[str, NDArray[Any]]]]:
+    """Every batch and its outputs; the next one runs while the caller looks at one."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting: tuple[Batch, Future[dict[str, NDArray[Any]]]] | None = None
+        for part in parts:
+            following = part, pool.submit(runner.run, part.feeds)
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting is not None:
+            yield waiting[0], waiting[1].result()
 
-    def __init__(self, samples: int) -> None:
-        self.histogram: Histogram = empty()
-        self.low: NDArray[np.float64] = np.full(samples, np.inf)
-        self.high: NDArray[np.float64] = np.full(samples, -np.inf)
-        self.nonfinite: list[int] = []
-        self.sample: RowSample | None = None
 
-    def add(
-        self,
-        rows: NDArray[np.float32],
-        lengths: Sequence[int],
-        indices: Sequence[int],
-        digests: Sequence[str],
-        limit: int,
-    ) -> None:
-        """Add the ``(M, K)`` rows of some samples, `lengths` of them from each."""
-        seen = observe(rows)
-        self.histogram = merge(self.histogram, seen)
-        keys = np.concatenate([row_keys(d, n) for d, n in zip(digests, lengths, strict=True)])
-        ends = np.cumsum(lengths)
-        for index, end, length in zip(indices, ends, lengths, strict=True):
-            part = rows[end - length : end]
-            if seen.nonfinite:
-                finite = np.isfinite(part)
-                if not finite.all():
-                    self.nonfinite.append(index)
-                part = part[finite]
-            self.low[index], self.high[index] = extremes(part)
-        if seen.nonfinite:
-            finite = np.isfinite(rows).all(axis=1)
-            rows, keys = rows[finite], keys[finite]
-        self.sample = add_rows(self.sample, keys, rows, limit)
-
-    def finish(self, ids: Sequence[str]) -> TensorStatistics:
-        """What was found; the state is not used any more."""
-        return TensorStatistics(
-            histogram=self.histogram,
-            sample_low=self.low,
-            sample_high=self.high,
-            nonfinite_samples=tuple(sorted(ids[index] for index in self.nonfinite)),
-            rows=self.sample.rows if self.sample else np.zeros((0, 0), np.float32),
-        )
+def _finish(state: TensorState, ids: Sequence[str]) -> TensorStatistics:
+    return TensorStatistics(
+        histogram=state.histogram,
+        sample_low=state.low,
+        sample_high=state.high,
+        nonfinite_samples=tuple(sorted(ids[index] for index in state.nonfinite)),
+        rows=state.sample.rows if state.sample else np.zeros((0, 0), np.float32),
+        channel_absmax=_no_channels() if state.channel_absmax is None else state.channel_absmax,
+    )
 
 
 def _real_rows(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from quantflow.artifacts.ranges_record import Fp16Tensor, Island
 from quantflow.graph.model_io import model_bytes
@@ -16,6 +17,7 @@ from quantflow.progress import Progress, no_progress
 from quantflow.ranges.fp16_probe import MEASURES, instrument
 from quantflow.runtime.batching import batches
 from quantflow.runtime.runner import Feeds, Runner
+from quantflow.runtime.workers import ALONE, Workers, share
 
 WITHOUT_ARITHMETIC = frozenset({"Constant", "Shape", "Size"})
 """Op types that compute nothing in floating point, whatever they read or hold."""
@@ -28,6 +30,7 @@ def measure_fp16(
     *,
     batch: int,
     progress: Progress = no_progress,
+    workers: Workers = ALONE,
 ) -> list[Fp16Tensor]:
     """Run a model and say how each of its float32 inputs and node outputs fares in fp16.
 
@@ -39,22 +42,27 @@ def measure_fp16(
         samples: at least one, feeds without the batch axis.
         batch: samples per inference.
         progress: called after every batch.
+        workers: share the batches; every worker gets the outcome of all.
     """
     instrumented, probes = instrument(model)
     runner = make_runner(model_bytes(instrumented))
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in MEASURES}
-    counts: list[int] = []
-    samples = list(samples)
-    for part in batches(samples, batch):
+    measured, order, counts = list[list[list[float]]](), list[int](), list[int]()
+    count_done, done, samples = workers.counter(), 0, list(samples)
+    for number, part in share(enumerate(batches(samples, batch)), workers):
         values = runner.run(part.feeds)
-        for name in MEASURES:
-            found[name].append(np.array([float(values[p.outputs[name]]) for p in probes]))
+        measured.append([[float(values[p.outputs[name]]) for p in probes] for name in MEASURES])
+        order.append(number)
         counts.append(part.count)
-        progress("measuring fp16 safety", sum(counts), len(samples))
+        done = count_done(part.count)
+        progress("measuring fp16 safety", done, len(samples))
+    shape = (len(order), len(MEASURES), len(probes))
+    found, weights = _of_all(np.array(measured).reshape(shape), order, counts, workers)
+    if done < len(samples):  # the last ones were another worker's
+        progress("measuring fp16 safety", len(samples), len(samples))
     absmax = np.max(found["absmax"], axis=0)
     finite = np.min(found["all_finite"], axis=0) > 0
-    subnormal = np.average(np.nan_to_num(found["subnormal"]), axis=0, weights=counts)
-    flushed = np.average(np.nan_to_num(found["flushed"]), axis=0, weights=counts)
+    subnormal = np.average(np.nan_to_num(found["subnormal"]), axis=0, weights=weights)
+    flushed = np.average(np.nan_to_num(found["flushed"]), axis=0, weights=weights)
     return [
         Fp16Tensor(
             tensor=probe.tensor,
@@ -67,6 +75,31 @@ def measure_fp16(
         )
         for i, probe in enumerate(probes)
     ]
+
+
+def _of_all(
+    measured: NDArray[np.float64], order: list[int], counts: list[int], workers: Workers
+) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
+    """What all workers measured, in the order of the batches, as means depend on the order.
+
+    Args:
+        measured: ``(B, measures, tensors)`` of this worker's B batches.
+        order, counts: number of each batch, and how many samples it holds.
+        workers: who measured.
+
+    Returns:
+        ``(B, tensors)`` of all batches by measure, and the ``(B,)`` numbers of samples.
+    """
+    own = {
+        "measured": measured,
+        "order": np.array(order, np.int64),
+        "counts": np.array(counts, np.int64),
+    }
+    parts = [load(content) for content in workers.exchange(save(own))]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in own}
+    ascending = np.argsort(whole["order"])
+    found = whole["measured"][ascending]
+    return {name: found[:, i] for i, name in enumerate(MEASURES)}, whole["counts"][ascending]
 
 
 def find_islands(model: ir.Model, tensors: Iterable[Fp16Tensor]) -> tuple[Island, ...]:

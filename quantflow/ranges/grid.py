@@ -65,8 +65,15 @@ def empty() -> Histogram:
     return Histogram(np.zeros(BINS, np.int64), float("inf"), float("-inf"))
 
 
-def observe(values: NDArray[np.float32]) -> Histogram:
-    """Histogram of an array of any shape, float32."""
+def observe(
+    values: NDArray[np.float32], extent: tuple[float, float] | None = None
+) -> Histogram:
+    """Histogram of an array of any shape, float32.
+
+    Args:
+        values: the array.
+        extent: its `extremes`, where they are known already.
+    """
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     upper = flat.view(np.uint16)[_UPPER_HALF::2]
     counts = np.zeros(BINS, np.int64)
@@ -76,8 +83,7 @@ def observe(values: NDArray[np.float32]) -> Histogram:
     if counts[_FINITE:_SIGN].any() or counts[_SIGN + _FINITE :].any():
         infinite = int(np.isinf(flat).sum())
         flat = flat[np.isfinite(flat)]
-    low, high = extremes(flat)
-    return Histogram(counts, low, high, infinite)
+    return Histogram(counts, *(extremes(flat) if extent is None else extent), infinite)
 
 
 def extremes(finite: NDArray[np.float32]) -> tuple[float, float]:
@@ -85,6 +91,22 @@ def extremes(finite: NDArray[np.float32]) -> tuple[float, float]:
     # Adding zero turns -0.0, which compares equal to 0.0, into 0.0.
     low = float(finite.min(initial=np.float32(np.inf))) + 0.0
     high = float(finite.max(initial=np.float32(-np.inf))) + 0.0
+    return low, high
+
+
+def channel_extremes(
+    rows: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Smallest and largest finite value of every column, ``(M, K)`` float32 to two of ``(K,)``.
+
+    ``inf`` and ``-inf`` for a column without any.
+    """
+    top = np.float32(np.inf)
+    low, high = rows.min(axis=0, initial=top), rows.max(axis=0, initial=-top)
+    if len(rows) and not (np.isfinite(low).all() and np.isfinite(high).all()):
+        finite = np.isfinite(rows)
+        low = rows.min(axis=0, initial=top, where=finite)
+        high = rows.max(axis=0, initial=-top, where=finite)
     return low, high
 
 

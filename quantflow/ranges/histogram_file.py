@@ -30,7 +30,7 @@ def save_histograms(path: Path, histograms: Histograms) -> None:
         f"{split}/{tensor}/{part}": array
         for split, by_tensor in histograms.items()
         for tensor, hist in by_tensor.items()
-        for part, array in _to_arrays(hist).items()
+        for part, array in to_arrays(hist).items()
     }
     write_atomically(path, save(arrays))
 
@@ -49,7 +49,7 @@ def load_histograms(path: Path) -> dict[Split, dict[str, Histogram]]:
                 split, _, tensor = key.removesuffix("/bins").partition("/")
                 parts = {p: arrays[f"{split}/{tensor}/{p}"] for p in ("counts", "extremes", "inf")}
                 by_tensor = {str(name): found for name, found in result.items()}[split]
-                by_tensor[tensor] = _from_arrays(arrays[key], **parts)
+                by_tensor[tensor] = from_arrays(arrays[key], **parts)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         fail(
             "QF502",
@@ -60,7 +60,8 @@ def load_histograms(path: Path) -> dict[Split, dict[str, Histogram]]:
     return result
 
 
-def _to_arrays(hist: Histogram) -> dict[str, NDArray[Any]]:
+def to_arrays(hist: Histogram) -> dict[str, NDArray[Any]]:
+    """The arrays that stand for a histogram, by name."""
     bins = np.flatnonzero(hist.counts)
     return {
         "bins": bins.astype(np.uint16),
@@ -70,9 +71,14 @@ def _to_arrays(hist: Histogram) -> dict[str, NDArray[Any]]:
     }
 
 
-def _from_arrays(
+def from_arrays(
     bins: NDArray[Any], counts: NDArray[Any], extremes: NDArray[Any], inf: NDArray[Any]
 ) -> Histogram:
+    """The histogram that `to_arrays` gave these arrays for.
+
+    Raises:
+        ValueError: they are no such arrays.
+    """
     dtypes = (bins.dtype, counts.dtype, extremes.dtype, inf.dtype)
     shapes = (counts.shape, extremes.shape, inf.shape)
     if dtypes != (np.uint16, np.int64, np.float32, np.int64) or bins.ndim != 1:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.density import Density, density, mass_below
 from quantflow.ranges.grid import Histogram
-from quantflow.ranges.threshold_search import search, search_symmetric
+from quantflow.ranges.threshold_search import in_blocks, search, search_symmetric
 
 LINEAR_BINS = 2048
 """Bins of equal width that the observed range is divided into."""
@@ -62,9 +62,10 @@ def kl(hist: Histogram, *, symmetric: bool) -> Bounds:
 
     lows = np.append(linear.edges[(low < linear.edges) & (linear.edges < 0)][::-1], low)
     highs = np.append(linear.edges[(linear.edges > 0) & (linear.edges < high)], high)
+    blocks = in_blocks(cost, levels)
     if symmetric and signed:
-        return search_symmetric(highs, cost)
-    found = search(lows, highs, cost)
+        return search_symmetric(highs, blocks)
+    found = search(lows, highs, blocks)
     bound = max(-found.low, found.high)
     return Bounds(-bound, bound) if symmetric else found
 

@@ -20,7 +20,6 @@ from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory, StageManifest
 from quantflow.artifacts.sample_set import SetRecord
 from quantflow.artifacts.sweep_record import SweepRecord
-from quantflow.errors import QuantflowError
 
 R = TypeVar("R", bound=Record)
 
@@ -41,6 +40,8 @@ class Artifacts:
         plan: the one in force: what stage 3 wrote, as edited since; before it has run, what stage 4
             took instead.
         plan_edited: whether a person has changed the plan since stage 3 wrote it.
+        summary: None until `quantflow.stages.summary` has made it of the others.
+        histograms, channel_absmax: files of stage 2 with more on every tensor.
         outdated: folders left out, since a stage they were made from has changed since.
     """
 
@@ -51,6 +52,8 @@ class Artifacts:
     clipping: ClippingReport | None = None
     coverage: CoverageReport | None = None
     fp16: Fp16Report | None = None
+    histograms: Path | None = None
+    channel_absmax: Path | None = None
     sweep: SweepRecord | None = None
     plan: PrecisionPlan | None = None
     plan_edited: bool = False
@@ -76,9 +79,13 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
     outdated = _outdated(run, manifests)
     usable = {folder for folder in only if manifests[folder] and folder not in outdated}
 
-    def read(kind: type[R], folder: str, name: str) -> R | None:
+    def file(folder: str, name: str) -> Path | None:
         path = run.folder(folder) / name
-        return kind.read(path) if folder in usable and path.exists() else None
+        return path if folder in usable and path.exists() else None
+
+    def read(kind: type[R], folder: str, name: str) -> R | None:
+        path = file(folder, name)
+        return kind.read(path) if path is not None else None
 
     sets = (read(SetRecord, "10_set", f"{name}/set.json") for name in SET_NAMES)
     sweep, planned = read(SweepRecord, "30_sweep", "sweep.json"), run.folder("30_sweep") / PLAN
@@ -90,6 +97,8 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         clipping=read(ClippingReport, "20_ranges", "clipping.json"),
         coverage=read(CoverageReport, "20_ranges", "coverage.json"),
         fp16=read(Fp16Report, "20_ranges", "fp16.json"),
+        histograms=file("20_ranges", "histograms.safetensors"),
+        channel_absmax=file("20_ranges", "channel_absmax.safetensors"),
         sweep=sweep,
         plan=read(PrecisionPlan, "30_sweep", PLAN) or read(PrecisionPlan, "40_onnx", PLAN),
         plan_edited=sweep is not None and _digest(planned) != sweep.plan_digest,
@@ -97,16 +106,8 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         parity=read(ParityReport, "40_onnx", "parity.json"),
         om=read(OmRecord, "50_om", "om.json"),
         comparison=read(Comparison, "45_compare", "comparison.json"),
-        summary=_summary(run.root / SUMMARY) if "45_compare" in usable else None,
         outdated=tuple(folder for folder in FOLDERS if folder in outdated),
     )
-
-
-def _summary(path: Path) -> Summary | None:
-    try:
-        return Summary.read(path)
-    except QuantflowError:  # missing, or of another version: the next command writes it anew
-        return None
 
 
 def _outdated(run: RunDirectory, manifests: dict[str, StageManifest | None]) -> set[str]:
@@ -120,7 +121,7 @@ def _outdated(run: RunDirectory, manifests: dict[str, StageManifest | None]) -> 
             if source not in manifests:
                 continue
             now = _digest(run.root / name) if file else _digest_of(manifests[source])
-            if source in outdated or now != digest:
+            if digest != ("" if source in outdated else now):  # what is outdated is not there
                 outdated.add(folder)
     return outdated
 

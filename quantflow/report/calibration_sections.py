@@ -8,6 +8,9 @@ from quantflow.report import coverage_sheets, drift_sheets, model_sheets, range_
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.section import Section, section
 
+MOST_HISTOGRAMS = 3
+"""Tensors whose histogram is on the page; `show ranges --layer` has them all."""
+
 
 def set_sections(artifacts: Artifacts) -> Iterator[Section]:
     """What the model was calibrated on, and whether that is like deployment."""
@@ -45,6 +48,7 @@ def range_sections(artifacts: Artifacts) -> Iterator[Section]:
             plot=clipping_plot(chosen),
             plot_text="Bounds in force against the largest values seen, most clipped first",
         )
+        yield from _histogram_sections(artifacts)
     if artifacts.ranges is not None:
         yield section(
             "ranges",
@@ -59,3 +63,22 @@ def range_sections(artifacts: Artifacts) -> Iterator[Section]:
             range_sheets.islands_sheet(artifacts.fp16),
             range_sheets.fp16_sheet(artifacts.fp16),
         )
+
+
+def _histogram_sections(artifacts: Artifacts) -> Iterator[Section]:
+    from quantflow.report.histogram_plot import histogram_plot
+    from quantflow.report.tensor_story import stories, worst_tensors
+
+    report = artifacts.clipping
+    if report is None or not (artifacts.histograms and artifacts.channel_absmax):
+        return
+    told = stories(artifacts, worst_tensors(report, MOST_HISTOGRAMS))
+    plots = [histogram_plot(story, f"histogram{i}") for i, story in enumerate(told)]
+    sheets = (range_sheets.candidates_sheet(report, story.chosen.tensor) for story in told)
+    yield section(
+        "histograms",
+        "Histograms of the worst tensors",
+        *sheets,
+        plot="\n".join(plots),
+        plot_text="Values of the tensors that most need a look, with the bounds of every estimator",
+    )

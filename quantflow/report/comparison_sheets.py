@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Precision, TaskScore
+from quantflow.artifacts.export_record import ExportRecord
+from quantflow.artifacts.sweep_record import SweepRecord
 from quantflow.report.gates import Gate
 from quantflow.report.sheet import Sheet, cosine_text, db_text, interval_text, number_text
 
@@ -14,12 +16,24 @@ _TITLES = {
     "int8": "int8",
     "qdq": "int8, QDQ twin",
 }
+_TITLES_WITHOUT_INT8 = _TITLES | {"int8": "deploy model (no layer INT8)", "qdq": "QDQ twin"}
+_ERRORS_NOTE = (
+    "Own: given the float input, so that only this layer's quantization counts. A low own SQNR "
+    "need not hurt the outputs: a few large outliers dominate it, and what follows, such as a "
+    "softmax or a layer norm, normalises them; damage is what the outputs show of it."
+)
 _TASK_OF: dict[str, Precision] = {"fp16": "fp16", "int8": "int8"}
 
 
-def precisions_sheet(comparison: Comparison) -> Sheet:
-    """The references side by side."""
+def precisions_sheet(comparison: Comparison, export: ExportRecord | None = None) -> Sheet:
+    """The references side by side.
+
+    Args:
+        comparison: with their figures.
+        export: tells whether anything is INT8 at all; taken to be so without it.
+    """
     metric = comparison.task_metric
+    titles = _TITLES if has_int8(export) else _TITLES_WITHOUT_INT8
     rows = [("fp32", *_fidelity_cells(None), *_task_cells(comparison, "fp32"))]
     rows += [
         (
@@ -27,18 +41,23 @@ def precisions_sheet(comparison: Comparison) -> Sheet:
             *_fidelity_cells(comparison.fidelity[key]),
             *_task_cells(comparison, _TASK_OF.get(key)),
         )
-        for key, title in _TITLES.items()
+        for key, title in titles.items()
         if key in comparison.fidelity
     ]
     head = ("precision", "cosine mean", "95% interval", "cosine min", "max abs error")
     task_head = (metric, "95% interval") if comparison.task else ()
     note = (
         f"{comparison.samples} evaluation samples in bucket {comparison.bucket}, against fp32. "
-        f"int8 and its QDQ twin differ by {number_text(comparison.fidelity_gap)}; rounding flips "
-        f"alone do {number_text(comparison.flip_noise)}."
+        f"{titles['int8']} and its QDQ twin differ by {number_text(comparison.fidelity_gap)}; "
+        f"rounding flips alone do {number_text(comparison.flip_noise)}."
     )
     align = "lrrrr" + "rr" * bool(comparison.task)
     return Sheet("Precision", (*head, *task_head), align, tuple(rows), note)
+
+
+def has_int8(export: ExportRecord | None) -> bool:
+    """Whether any layer of the deploy model is INT8."""
+    return export is None or any(layer.precision == "int8" for layer in export.layers)
 
 
 def _fidelity_cells(fidelity: Fidelity | None) -> tuple[str, ...]:
@@ -66,15 +85,31 @@ def worst_layers(comparison: Comparison) -> list[LayerError]:
     return sorted(comparison.layers, key=lambda x: x.own_sqnr_db)
 
 
-def errors_sheet(comparison: Comparison) -> Sheet:
-    """Where the error arises, worst first."""
+def errors_sheet(
+    comparison: Comparison, export: ExportRecord | None = None, sweep: SweepRecord | None = None
+) -> Sheet:
+    """Where the error arises, worst first; then the layers that are not INT8.
+
+    Args:
+        comparison: with the figures of the INT8 layers.
+        export: tells of the other layers, where it is given.
+        sweep: tells how much each group hurts, where that was measured.
+    """
+    damage = {x.group: number_text(x.damage) for x in sweep.scores} if sweep else {}
     rows = [
-        (x.layer, x.group, db_text(x.own_sqnr_db), db_text(x.sqnr_db))
+        (x.layer, x.group, "int8", db_text(x.own_sqnr_db), db_text(x.sqnr_db), damage.get(x.group))
         for x in worst_layers(comparison)
     ]
-    head = ("layer", "group", "own SQNR dB", "SQNR dB")
-    note = "Own: given the float input, so that only this layer's quantization counts."
-    return Sheet("Error by layer", head, "llrr", tuple(rows), note)
+    rows += [
+        (x.layer, x.group, x.precision, "-", "-", damage.get(x.group))
+        for x in (export.layers if export else ())
+        if x.precision != "int8"
+    ]
+    head = ("layer", "group", "precision", "own SQNR dB", "SQNR dB")
+    if damage:
+        head = (*head, f"damage to {sweep.metric}" if sweep else "")
+    cells = tuple(tuple(cell or "-" for cell in row[: len(head)]) for row in rows)
+    return Sheet("Error by layer", head, "lllrrr"[: len(head)], cells, _ERRORS_NOTE)
 
 
 def worst_samples_sheet(comparison: Comparison) -> Sheet:

@@ -48,6 +48,8 @@ def selections_sheet(drift: DriftReport) -> Sheet:
         f"{count_text(counts.deployment)} of deployment, {counts.deployment_effective:.1f} "
         "effective. AUC: how well a classifier tells the two apart; 0.5 is chance."
     )
+    if drift.selection == "match" and drift.classifier and drift.classifier.auc < 0.5:
+        note += " Below 0.5: the set was matched to this very sample."
     rows = (*before, _selection_row(name, drift))
     return Sheet("Calibration set against deployment", head, "lllrrr", rows, note)
 

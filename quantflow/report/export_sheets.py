@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
 from quantflow.artifacts.om_record import OmRecord
-from quantflow.report.sheet import Sheet, cosine_text, count_text, dims_text, number_text
+from quantflow.report.sheet import (
+    Sheet,
+    cosine_text,
+    count_text,
+    dims_text,
+    number_text,
+    share_text,
+)
 
 
 def factors_sheet(export: ExportRecord) -> Sheet:
@@ -34,7 +41,7 @@ def _span_text(scales: tuple[float, ...]) -> str:
 
 def _share_note(export: ExportRecord) -> str:
     return (
-        f"{export.int8_mac_fraction:.1%} of MACs run in INT8, with {export.boundaries} "
+        f"{share_text(export.int8_mac_fraction, 1)} of MACs run in INT8, with {export.boundaries} "
         f"quantize and dequantize nodes; opset {export.opset}."
     )
 
@@ -65,7 +72,7 @@ def parity_sheet(parity: ParityReport) -> Sheet:
             x.layer,
             cosine_text(x.cosine),
             "yes" if x.int32_exact else "no",
-            f"{x.int8_equal_fraction:.5%}",
+            share_text(x.int8_equal_fraction, 5),
         )
         for x in layers
     ]

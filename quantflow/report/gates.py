@@ -14,6 +14,7 @@ from quantflow.artifacts.record import Verdict, worst
 from quantflow.artifacts.sweep_record import SweepRecord
 from quantflow.errors import ExitCode
 from quantflow.report.artifacts import Artifacts
+from quantflow.report.sheet import share_text
 
 SPELLED_OUT = 5
 """Layers that a gate names one by one."""
@@ -106,7 +107,7 @@ def parity_gate(parity: ParityReport) -> Gate:
     """The deploy model computes, layer by layer, what the QDQ twin does."""
     reasons = tuple(
         f"{x.layer}: cosine {x.cosine:.7f}, accumulators {'equal' if x.int32_exact else 'differ'}, "
-        f"{x.int8_equal_fraction:.5%} of int8 inputs equal"
+        f"{share_text(x.int8_equal_fraction, 5)} of int8 inputs equal"
         for x in sorted(parity.layers, key=lambda x: x.cosine)
         if x.cosine < 0.99999 or not x.int32_exact or x.int8_equal_fraction < 0.99999
     )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from markupsafe import Markup
 
 from quantflow import __version__
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.run_directory import MANIFEST, RunDirectory
 from quantflow.report.artifacts import FOLDERS, PLAN, Artifacts, read_artifacts
+from quantflow.report.comparison_sheets import has_int8
 from quantflow.report.gates import all_gates, overall
 from quantflow.report.next_steps import next_steps
 from quantflow.report.sections import sections
-from quantflow.report.sheet import cosine_text
+from quantflow.report.sheet import cosine_text, count_text, dims_text, share_text
 
 OPEN_ROWS = 15
 """Rows of a table that show at once; the others unfold."""
@@ -49,11 +53,14 @@ def render(artifacts: Artifacts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     gates = all_gates(artifacts)
     return environment.get_template("page.html.j2").render(
         version=__version__,
         verdict=overall(gates) if gates else "unfinished",
         reasons=[reason for gate in gates for reason in gate.reasons],
+        about=list(_about(artifacts)),
+        emulated=_emulated(artifacts),
         facts=list(_facts(artifacts)),
         steps=next_steps(artifacts),
         outdated=artifacts.outdated,
@@ -62,21 +69,47 @@ def render(artifacts: Artifacts) -> str:
     )
 
 
+def _breakable(text: str) -> Markup:
+    """Text that may be broken after the dots and slashes of names, and nowhere else in them."""
+    return Markup("<wbr>").join(re.split(r"(?<=[./])(?=[A-Za-z_])", text))
+
+
+def _about(artifacts: Artifacts) -> Iterator[str]:
+    """What the page is about: model, chip, bucket, samples."""
+    if artifacts.model is not None and artifacts.model.origin:
+        yield f"model {artifacts.model.origin}"
+    if artifacts.export is not None:
+        yield from filter(None, [artifacts.export.chip])
+        yield f"bucket {dims_text(artifacts.export.buckets[0].dims)}"
+    if artifacts.comparison is not None:
+        yield f"{count_text(artifacts.comparison.samples)} evaluation samples"
+
+
+def _emulated(artifacts: Artifacts) -> str:
+    """Where the figures come from, so that nobody takes them for an NPU's."""
+    if artifacts.comparison is None:
+        return ""
+    converted = artifacts.om is not None and artifacts.om.status == "converted"
+    what = "the .om was not run" if converted else "nothing was converted"
+    return f"int8 and fp16 figures are emulated on a CPU; {what} or timed on an NPU"
+
+
 def _facts(artifacts: Artifacts) -> Iterator[tuple[str, str, str]]:
     """Label, figure and remark of the figures at the top."""
     comparison = artifacts.comparison
-    for key in ("int8", "fp16"):
+    int8 = "int8" if has_int8(artifacts.export) else "deploy model (no layer INT8)"
+    for key, name in (("int8", int8), ("fp16", "fp16")):
         fidelity = comparison.fidelity.get(key) if comparison else None
         if fidelity is not None:
             remark = f"least {cosine_text(fidelity.cosine_min)}"
-            yield f"{key} cosine to fp32", cosine_text(fidelity.cosine_mean), remark
+            yield f"{name} cosine to fp32, emulated", cosine_text(fidelity.cosine_mean), remark
     if comparison is not None and comparison.task:
         scores = comparison.task
         fp16 = f"fp16 {scores['fp16'].value:.4f}" if "fp16" in scores else ""
         if "int8" in scores:
-            yield f"int8 {comparison.task_metric}", f"{scores['int8'].value:.4f}", fp16
+            yield f"{int8} {comparison.task_metric}, emulated", f"{scores['int8'].value:.4f}", fp16
     if artifacts.export is not None:
-        share = f"{artifacts.export.int8_mac_fraction:.1%}"
+        share = share_text(artifacts.export.int8_mac_fraction, 1)
         yield "MACs in INT8", share, f"{artifacts.export.boundaries} quant and dequant nodes"
     if artifacts.plan is not None:
         groups = f"{len(artifacts.plan.fp16_groups)} of {len(artifacts.plan.groups)} groups in fp16"

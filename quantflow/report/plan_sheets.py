@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.sweep_record import CurvePoint, SweepRecord
+from collections.abc import Sequence
+
+from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
+from quantflow.artifacts.sweep_record import CurvePoint, GroupScore, SweepRecord
 from quantflow.report.sheet import Sheet, cosine_text, interval_text, number_text, share_text
+
+_FP16_REASONS = ("sensitivity ", "policy ")
+"""How reasons begin that stage 3 gives for fp16 alone."""
 
 
 def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
@@ -12,7 +17,7 @@ def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
     told = {name: group for name, group in plan.groups.items() if group.precision == "fp16"}
     told |= {name: group for name, group in plan.groups.items() if group.reason}
     ordered = sorted(told.items(), key=lambda item: item[1].precision)
-    rows = [(name, group.precision, group.reason) for name, group in ordered]
+    rows = [(name, group.precision, _why(group, edited=edited)) for name, group in ordered]
     rows += [(x.node, "fp32", f"{x.tensor} overflows fp16") for x in plan.islands]
     others = len(plan.groups) - len(told)
     if others:
@@ -23,29 +28,45 @@ def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
     return Sheet(f"Precision plan, policy {plan.policy}", head, "lll", tuple(rows), note)
 
 
+def _why(group: PlannedGroup, *, edited: bool) -> str:
+    """The reason, unless a person has changed the precision that it was given for."""
+    if group.precision == "int8":
+        return "edited" if group.reason.startswith(_FP16_REASONS) else group.reason
+    return group.reason or ("edited" if edited else "")
+
+
+def _ranks(scores: Sequence[GroupScore]) -> list[str]:
+    """Places from 1; groups whose order may be chance share one: ``1``, ``2=``, ``2=``, ``4``."""
+    ranks = list[str]()
+    for place, score in enumerate(scores, 1):
+        tied_before = place > 1 and scores[place - 2].tied
+        shared = tied_before or (score.tied and place < len(scores))
+        ranks.append(ranks[-1] if tied_before else f"{place}{'=' if shared else ''}")
+    return ranks
+
+
 def scores_sheet(sweep: SweepRecord) -> Sheet:
     """Groups from most to least harmful."""
     rows = [
         (
-            str(rank),
+            rank,
             x.group,
             x.role,
             share_text(x.mac_fraction),
             number_text(x.damage),
             f"{number_text(x.low)} to {number_text(x.high)}",
-            "with the next" if x.tied else "",
         )
-        for rank, x in enumerate(sweep.scores, 1)
+        for rank, x in zip(_ranks(sweep.scores), sweep.scores, strict=True)
     ]
-    head = ("rank", "group", "role", "MACs", "damage", "95% interval", "tie")
+    head = ("rank", "group", "role", "MACs", "damage", "95% interval")
     note = (
         f"Damage: how far the {sweep.metric} of the outputs is from a perfect one when this group "
-        f"alone is INT8, on {sweep.search_samples} calibration samples. Of tied groups, attention "
-        "comes first."
+        f"alone is INT8, on {sweep.search_samples} calibration samples. Groups that share a rank "
+        "(=) are tied: the interval of each overlaps that of the next; attention comes first."
     )
     if not rows:
         note = f"Policy {sweep.policy} needs no scores; policy auto does."
-    return Sheet("Sensitivity", head, "rllrrrl", tuple(rows), note)
+    return Sheet("Sensitivity", head, "rllrrr", tuple(rows), note)
 
 
 def policies_sheet(sweep: SweepRecord, *, edited: bool = False) -> Sheet:

@@ -40,7 +40,7 @@ def _comparison_sections(artifacts: Artifacts) -> Iterator[Section]:
     yield section(
         "precision",
         "fp32, fp16 and int8",
-        comparison_sheets.precisions_sheet(comparison),
+        comparison_sheets.precisions_sheet(comparison, artifacts.export),
         comparison_sheets.worst_samples_sheet(comparison),
     )
     if comparison.layers:
@@ -48,7 +48,7 @@ def _comparison_sections(artifacts: Artifacts) -> Iterator[Section]:
         yield section(
             "layers",
             "Where the error arises",
-            comparison_sheets.errors_sheet(comparison),
+            comparison_sheets.errors_sheet(comparison, artifacts.export, artifacts.sweep),
             plot=sqnr_plot(layers),
             plot_text="SQNR of each layer's output, worst first",
         )

@@ -78,11 +78,14 @@ def db_text(value: float) -> str:
     return f"{value:.1f}"
 
 
-def share_text(value: float) -> str:
-    """A fraction as a percentage; what is not zero never reads as zero."""
-    if 0 < value < 1e-4:
-        return "<0.01%"
-    return f"{100 * value:.2f}%"
+def share_text(value: float, digits: int = 2) -> str:
+    """A fraction as a percentage; what is not zero or all never reads as such."""
+    step = 10.0**-digits
+    if 0 < value < step / 100:
+        return f"<{step:.{digits}f}%"
+    if 1 - step / 100 < value < 1:
+        return f">{100 - step:.{digits}f}%"
+    return f"{100 * value:.{digits}f}%"
 
 
 def count_text(value: int) -> str:

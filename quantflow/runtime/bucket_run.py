@@ -23,28 +23,57 @@ def batch_size(record: ModelRecord, dims: Mapping[str, int]) -> int:
     return first if isinstance(first, int) else dims[first]
 
 
-def fit_sample(sample: Feeds, record: ModelRecord, dims: Mapping[str, int]) -> Feeds:
+def fit_sample(
+    sample: Feeds,
+    record: ModelRecord,
+    dims: Mapping[str, int],
+    others: Iterable[Mapping[str, int]] = (),
+) -> Feeds:
     """Pad a sample with zeros to the bucket, along the mask: nothing else can tell padding.
+
+    Args:
+        sample: arrays without the batch axis.
+        record: describes the model's boundary.
+        dims: the bucket's sizes.
+        others: further buckets that are listed, for the advice.
 
     Raises:
         QuantflowError: QF320 when the sample does not fit.
     """
     fitted = dict[str, NDArray[Any]]()
     masked = record.mask.shape[1:] if record.mask is not None else ()
+
+    def fits(dims: Mapping[str, int]) -> bool:
+        gaps = [_missing(sample[info.name], info, masked, dims) for info in record.inputs]
+        return None not in gaps
+
     for info in record.inputs:
         array = sample[info.name]
-        wanted = [d if isinstance(d, int) else dims[d] for d in info.shape[1:]]
-        missing = [size - have for size, have in zip(wanted, array.shape, strict=True)]
-        unmarked = [m for m, d in zip(missing, info.shape[1:], strict=True) if d not in masked]
-        if any(m < 0 for m in missing) or any(unmarked):
+        missing = _missing(array, info, masked, dims)
+        if missing is None:
+            wanted = tuple(d if isinstance(d, int) else dims[d] for d in info.shape[1:])
             fail(
                 "QF320",
-                f"a sample's {info.name} has shape {array.shape}, the bucket takes {tuple(wanted)}",
+                f"a sample's {info.name} has shape {array.shape}, the bucket takes {wanted}",
                 where="target.buckets",
-                fix="choose a larger bucket, or give all samples the bucket's shape",
+                fix=_LARGEST_FIRST if any(fits(other) for other in others) else _OTHER_SHAPE,
             )
         fitted[info.name] = np.pad(array, [(0, m) for m in missing]) if any(missing) else array
     return fitted
+
+
+_LARGEST_FIRST = "the first bucket is the one that is evaluated: put the largest first"
+_OTHER_SHAPE = "choose a larger bucket, or give all samples the bucket's shape"
+
+
+def _missing(
+    array: NDArray[Any], info: TensorInfo, masked: Sequence[int | str], dims: Mapping[str, int]
+) -> list[int] | None:
+    """What every axis lacks of the bucket's size, or None where the array does not fit."""
+    wanted = [d if isinstance(d, int) else dims[d] for d in info.shape[1:]]
+    missing = [size - have for size, have in zip(wanted, array.shape, strict=True)]
+    unmarked = [m for m, d in zip(missing, info.shape[1:], strict=True) if d not in masked]
+    return None if any(m < 0 for m in missing) or any(unmarked) else missing
 
 
 @dataclass(frozen=True, slots=True)

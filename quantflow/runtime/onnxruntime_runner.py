@@ -29,13 +29,19 @@ class OnnxRuntimeRunner:
         model: serialized model, or the path of one (needed when its weights lie in external files).
         config: provider and threads.
         optimize: whether onnxruntime may fuse and fold; off, every node runs as written.
+        device: number of the GPU or NPU.
 
     Raises:
         QuantflowError: QF601 when the provider is missing, QF205 when the model does not load.
     """
 
     def __init__(
-        self, model: bytes | Path, config: RuntimeConfig | None = None, *, optimize: bool = True
+        self,
+        model: bytes | Path,
+        config: RuntimeConfig | None = None,
+        *,
+        optimize: bool = True,
+        device: int = 0,
     ) -> None:
         config = config or RuntimeConfig()
         options = ort.SessionOptions()
@@ -55,9 +61,8 @@ class OnnxRuntimeRunner:
                 fix='install the onnxruntime build for it, or set runtime.provider = "cpu"',
             )
         source = str(model) if isinstance(model, Path) else model
-        providers = (
-            [provider] if provider == "CPUExecutionProvider" else [provider, "CPUExecutionProvider"]
-        )
+        cpu = "CPUExecutionProvider"
+        providers = [cpu] if provider == cpu else [(provider, {"device_id": device}), cpu]
         try:
             self._session = ort.InferenceSession(source, options, providers=providers)
         except Exception as error:

@@ -10,6 +10,7 @@ from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.config import Config, LoadedConfig, Section
 from quantflow.progress import Progress, no_progress
+from quantflow.runtime.workers import ALONE, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,14 @@ class Context:
         run: the run directory.
         progress: called as work goes on.
         force: run the stage even when nothing it reads has changed.
+        workers: who can help.
     """
 
     loaded: LoadedConfig
     run: RunDirectory
     progress: Progress = no_progress
     force: bool = False
+    workers: Workers = ALONE
 
     @property
     def config(self) -> Config:
@@ -56,6 +59,8 @@ class Stage:
         work: writes the stage's files into an empty folder. What it imports is heavy, so that it
             lies in a module of its own, which a stage with nothing to do never imports.
         reads_if_there: folders of stages that it reads where they have run.
+        assist: what a worker other than the leader does while that does `work`; None where the
+            leader works alone.
     """
 
     folder: str
@@ -65,6 +70,7 @@ class Stage:
     inputs: Callable[[Context], dict[str, str]]
     work: Callable[[Context, Path], None]
     reads_if_there: tuple[str, ...] = ()
+    assist: Callable[[Context], None] | None = None
 
 
 def section_digest(section: Section) -> str:

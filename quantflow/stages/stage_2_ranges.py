@@ -26,6 +26,13 @@ def work(context: Context, folder: Path) -> None:
     work_2_ranges.work(context, folder)
 
 
+def assist(context: Context) -> None:
+    """Measure this worker's share of the samples."""
+    from quantflow.stages import work_2_ranges
+
+    work_2_ranges.measure(context)
+
+
 STAGE = Stage(
     folder="20_ranges",
     title="ranges",
@@ -33,4 +40,5 @@ STAGE = Stage(
     reads=("00_model", "10_set"),
     inputs=inputs,
     work=work,
+    assist=assist,
 )

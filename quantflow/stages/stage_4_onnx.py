@@ -12,6 +12,8 @@ from quantflow.stages.stage import Context, Stage, section_digest
 def inputs(context: Context) -> dict[str, str]:
     """Target, weight granularity, plan settings, the model, the ranges and the set."""
     plan = context.folder("30_sweep") / "plan.json"
+    planned = file_digest(plan) if plan.exists() else ""
+    settings = {} if planned else {"plan": section_digest(context.config.plan)}
     return {
         "target": section_digest(context.config.target),
         "quantization": section_digest(context.config.quantization),
@@ -19,9 +21,8 @@ def inputs(context: Context) -> dict[str, str]:
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
-        "30_sweep/plan.json": (
-            file_digest(plan) if plan.exists() else section_digest(context.config.plan)
-        ),
+        "30_sweep/plan.json": planned,
+        **settings,
     }
 
 

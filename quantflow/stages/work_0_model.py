@@ -6,14 +6,14 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from quantflow.config import Config
-from quantflow.errors import did_you_mean, fail
+from quantflow.errors import fail
 from quantflow.graph.bucket import check_dims
 from quantflow.graph.canonical import canonicalize
 from quantflow.graph.from_onnx import read_onnx
 from quantflow.graph.from_torch import export_torch, import_torch
 from quantflow.graph.layers import describe_model
 from quantflow.graph.model_io import save_model
+from quantflow.stages.model_inputs import mask_input, mask_notes
 from quantflow.stages.stage import Context
 from quantflow.user_code import load_function
 
@@ -28,11 +28,12 @@ def work(context: Context, folder: Path) -> None:
     for bucket in config.target.buckets:
         check_dims(model, bucket)
     context.progress("layers, roles and groups", 2, 3)
-    record = describe_model(
-        model, config.target.buckets[0], mask=mask_input(config, model), notes=notes
-    )
+    mask = mask_input(config, [str(value.name) for value in model.graph.inputs])
+    record = describe_model(model, config.target.buckets[0], mask=mask, notes=notes)
+    origin = config.model.factory or Path(config.model.onnx or "").name
     save_model(model, folder / "model.onnx")
-    record.write(folder / "model.json")
+    said = (*record.notes, *mask_notes(config, record.inputs))
+    record.model_copy(update={"origin": origin, "notes": said}).write(folder / "model.json")
     context.progress("layers, roles and groups", 3, 3)
 
 
@@ -42,18 +43,10 @@ def _origin(context: Context) -> ir.Model:
         return read_onnx(loaded.resolve(config.onnx), config.inputs)
     assert config.factory is not None
     import_torch()
-    module = load_function(config.factory, loaded.base)()
+    factory = load_function(config.factory, loaded.base)
+    try:
+        module = factory()
+    except (Exception, SystemExit) as error:
+        what = f"the factory raised {type(error).__name__}: {error}"
+        fail("QF203", what, where=config.factory, fix="mend it; it takes no arguments")
     return export_torch(module, config.inputs, config.outputs)
-
-
-def mask_input(config: Config, model: ir.Model) -> str | None:
-    """The input that marks padding: the one declared, or one called ``attention_mask``."""
-    names = [str(value.name) for value in model.graph.inputs]
-    declared = [name for name, spec in config.model.inputs.items() if spec.mask]
-    if len(declared) > 1:
-        fail("QF103", f"only one input can be the mask, not {declared}", where="model.inputs")
-    if declared and declared[0] not in names:
-        fail("QF211", f"no input {declared[0]!r}", fix=did_you_mean(declared[0], names))
-    spec = config.model.inputs.get("attention_mask")
-    default = "attention_mask" in names and (spec is None or spec.mask is not False)
-    return declared[0] if declared else ("attention_mask" if default else None)

@@ -27,7 +27,8 @@ def work(context: Context, folder: Path) -> None:
     for directory in sorted(path.parent for path in folder.glob("*/set.json")):
         for sample in SampleSet(directory):
             # Better here than after the ranges were measured on samples that cannot be exported.
-            fit_sample(sample, record, context.config.target.buckets[0])
+            first, *others = context.config.target.buckets
+            fit_sample(sample, record, first, others)
 
 
 def _output_features(context: Context, record: ModelRecord) -> OutputFeatures | None:

@@ -14,7 +14,7 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
-from quantflow.errors import Problem, QuantflowError
+from quantflow.errors import Problem, QuantflowError, did_you_mean
 from quantflow.export.amct_record import write_record
 from quantflow.export.deploy import boundaries, deploy_model
 from quantflow.export.factors import layer_factors
@@ -42,6 +42,7 @@ def work(context: Context, folder: Path) -> None:
     model = load_model(context.folder("00_model") / "model.onnx")
     ranges = RangesRecord.read(context.folder("20_ranges") / "ranges.json")
     plan = _plan_in_force(context, record)
+    _check_islands(plan, model)
     plan.write(folder / "plan.json")
     factors = layer_factors(model, record, ranges, plan, config.quantization.weight_granularity)
     write_atomically(folder / "amct_record.txt", write_record(record, factors).encode())
@@ -58,6 +59,7 @@ def work(context: Context, folder: Path) -> None:
         layers=tuple(factors),
         buckets=tuple(buckets),
         amct_record="amct_record.txt",
+        chip=config.target.chip,
     ).write(folder / "export.json")
     _prove_parity(context, folder, record, buckets[0], factors)
 
@@ -69,6 +71,17 @@ def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
         return PrecisionPlan.read(path)
     fp16 = Fp16Report.read(context.folder("20_ranges") / "fp16.json")
     return default_plan(record, fp16, context.config.plan.pins)
+
+
+def _check_islands(plan: PrecisionPlan, model: ir.Model) -> None:
+    """Raise QF542 for islands that are no nodes of the model, as in a plan with a slip."""
+    names = {str(node.name) for node in model.graph}
+    problems = [
+        Problem("QF542", f"the model has no node {name!r}", "plan.json", did_you_mean(name, names))
+        for name in sorted(plan.island_nodes - names)
+    ]
+    if problems:
+        raise QuantflowError(problems)
 
 
 def _write_bucket(

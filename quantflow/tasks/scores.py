@@ -59,7 +59,7 @@ def _read(name: str, base: Path) -> Any:
         function = user_code.load_function(name, base)
         try:
             return function()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             fail("QF304", f"the function raised {type(error).__name__}: {error}", where=name)
     path = resolve_path(name, base)
     if not path.is_file():

@@ -120,6 +120,14 @@ def test_a_stage_is_replaced_as_a_whole(run: RunDirectory) -> None:
     assert {p.name for p in run.root.iterdir()} == {STAGE}
 
 
+def test_a_discarded_stage_is_gone_with_what_an_attempt_at_it_left(run: RunDirectory) -> None:
+    assert not run.discard(STAGE)
+    write_stage(run)
+    (run.root / f"{STAGE}.partial").mkdir()
+    assert run.discard(STAGE) and not run.discard(STAGE)
+    assert list(run.root.iterdir()) == [] and run.manifest(STAGE) is None
+
+
 # --- interruptions -----------------------------------------------------------------------------
 
 
@@ -230,6 +238,14 @@ def test_a_second_process_is_refused_until_the_first_is_done(run: RunDirectory) 
     with run.locked():
         assert other() == "QF406"
     assert other() == "free"
+
+
+def test_halves_of_files_that_a_kill_left_are_removed(run: RunDirectory) -> None:
+    run.root.mkdir()
+    (run.root / ".summary.json.ab12_cd3").write_text("{")
+    (run.root / ".hers.json.ab12_cd3").write_text("{}")
+    with run.locked():
+        assert {path.name for path in run.root.iterdir()} == {".lock", ".hers.json.ab12_cd3"}
 
 
 # --- times -------------------------------------------------------------------------------------

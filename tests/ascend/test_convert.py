@@ -20,6 +20,7 @@ import pytest
 
 from quantflow.artifacts.om_record import OmRecord
 from quantflow.ascend.convert import ATC_NOT_FOUND, convert, problems
+from quantflow.ascend.error_hints import tells_an_error
 from quantflow.ascend.om_file import read_om_header
 from quantflow.ascend.run_atc import run_atc
 from quantflow.errors import ExitCode, QuantflowError
@@ -83,6 +84,26 @@ def test_the_hand_over_script_judges_alike(
         assert reason in row["reason"]
         assert row["status"] in done.stdout
     assert bool(list(elsewhere.glob("*.om"))) == good
+
+
+def test_a_failure_quotes_atc_and_names_its_log(
+    export: Export, configure: Configure, tmp_path: Path
+) -> None:
+    said = "'E10001: [PID: 1] Value [x] for parameter [--log] is invalid.'"
+    for conversion in convert_with("refused", export, configure).conversions:
+        assert f"atc said {said}" in conversion.reason.replace('"', "'")
+        assert conversion.reason.endswith(f"log: 50_om/logs/{conversion.bucket}.log")
+        assert (export.out / "logs" / f"{conversion.bucket}.log").is_file()
+    done = run_script(export.out, tmp_path / "bin")
+    assert f"atc said {said}" in done.stdout
+    assert f"log: {export.out / 'logs' / 'batch1.log'}" in done.stdout
+
+
+def test_the_first_line_that_tells_an_error_is_the_one_that_counts() -> None:
+    assert tells_an_error("[ERROR] TBE(1): no kernel") and tells_an_error("EZ3002: [PID: 1] none")
+    assert tells_an_error("atc: error while loading shared libraries: libge.so")
+    assert not tells_an_error("ATC run failed, Please check the detail log, try 'atc --help'")
+    assert not tells_an_error("0 errors; W11001: Op [Slice_29] misses")
 
 
 def run_script(

@@ -224,3 +224,14 @@ def test_every_record_is_equally_likely_to_come_first() -> None:
     counts = np.bincount(firsts, minlength=4)
     # 500 expected, standard deviation 19: five of them.
     assert abs(counts - 500).max() < 97
+
+
+def test_a_record_that_is_no_dict_is_named_wherever_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "qf_mixed.py").write_text(
+        "def rows(): return [{'x': [float(i), 0.5]} for i in range(9)] + [3]\n"
+    )
+    config = _config(candidates={"kind": "function", "function": "qf_mixed:rows"})
+    config = config.model_copy(update={"set": config.set.model_copy(update={"samples": 5})})
+    with pytest.raises(QuantflowError, match=r"candidates\[9\] is int") as caught:
+        build_sets(config, tmp_path, INPUTS, tmp_path / "out")
+    assert caught.value.problems[0].code == "QF304"

@@ -116,6 +116,7 @@ def test_too_few_samples_are_said_with_the_number_needed() -> None:
         assert report.verdict == "warn"
         assert report.counts.deployment_needed == 31
         assert "31 different deployment samples are needed" in report.reasons[-1]
+        assert "raise set.deployment_samples" in report.reasons[-1]
 
 
 def test_without_deployment_nothing_is_claimed() -> None:

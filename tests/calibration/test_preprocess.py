@@ -73,6 +73,26 @@ def test_only_the_models_inputs_are_made_and_the_mask_may_have_any_name(tmp_path
     assert make.notes == ()
 
 
+def test_inputs_may_be_called_otherwise_than_the_tokenizers_fields(tmp_path: Path) -> None:
+    ids, mask = text_inputs("ids", "m")
+    names = {"ids": "input_ids", "m": "attention_mask"}
+    make = _text(tmp_path, [ids, mask.model_copy(update={"mask": True})], max_length=4, names=names)
+    sample = make({"text": "red"}, "s")
+    assert sample["ids"].tolist() == [2, 4, 3, 0] and sample["m"].tolist() == [1, 1, 1, 0]
+    assert make.notes == ()
+    unmarked = _text(tmp_path, [ids, mask], names=names)
+    assert "model.inputs.m.mask = true" in unmarked.notes[0]
+    with pytest.raises(QuantflowError) as caught:
+        _text(tmp_path, [ids, mask], names={"idz": "input_ids"})
+    assert [problem.where for problem in caught.value.problems] == [
+        "set.preprocess.names.idz",
+        "set.preprocess.tokenizer",
+        "set.preprocess.tokenizer",
+    ]
+    assert "[model.inputs]" in caught.value.problems[1].fix
+    assert '"ids" = "input_ids"' in caught.value.problems[1].fix
+
+
 def test_padding_without_a_mask_input_is_said(tmp_path: Path) -> None:
     ids = text_inputs("input_ids")
     assert "no mask input" in _text(tmp_path, ids).notes[0]
@@ -112,6 +132,7 @@ def test_a_users_function_makes_the_inputs(tmp_path: Path) -> None:
     (tmp_path / "qf_make.py").write_text(
         "def double(record): return {'x': [2 * v for v in record['v']]}\n"
         "def number(record): return 3\n"
+        "def exits(record): raise SystemExit(3)\n"
     )
     inputs = [TensorInfo(name="x", dtype="int64", shape=("batch", 2))]
 
@@ -121,6 +142,7 @@ def test_a_users_function_makes_the_inputs(tmp_path: Path) -> None:
     assert make("qf_make:double")({"v": [1, 2]}, "s")["x"].tolist() == [2, 4]
     assert "KeyError" in _refusal(make("qf_make:double"), {"w": 1})
     assert "not int" in _refusal(make("qf_make:number"), {"v": [1, 2]})
+    assert "SystemExit" in _refusal(make("qf_make:exits"), {"v": [1, 2]})
 
 
 def test_previews_are_short_and_on_one_line() -> None:

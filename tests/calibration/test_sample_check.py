@@ -32,6 +32,17 @@ def test_names_must_be_those_of_the_model() -> None:
     assert "no input of the model" in _refusal({"x": x, "y": x}, _input("float32", 2))[1]
 
 
+def test_what_numpy_makes_no_array_of_is_refused() -> None:
+    class Tensor:
+        def __array__(self, *_: object, **__: object) -> None:
+            raise RuntimeError("it requires grad")
+
+    code, text = _refusal({"x": Tensor()}, _input("float32", 2))
+    assert code == "QF306" and "Tensor" in text and "it requires grad" in text
+    odd: dict[Any, Any] = {0: np.zeros(2)}
+    assert _refusal(odd, _input("float32", 2))[0] == "QF306"
+
+
 def test_rank_and_fixed_dimensions_are_checked() -> None:
     image = _input("float32", 3, "height", "width")
     code, text = _refusal({"x": np.zeros((1, 3, 8, 8), np.float32)}, image)
@@ -39,6 +50,11 @@ def test_rank_and_fixed_dimensions_are_checked() -> None:
     assert "(3, height, width)" in text
     assert "(1, 3, 8, 8), which seems to have the batch axis" in text
     assert "found shape (8, 8, 3)" in _refusal({"x": np.zeros((8, 8, 3), np.float32)}, image)[1]
+
+
+def test_an_input_of_the_batch_alone_takes_a_number_a_sample() -> None:
+    found = check_sample({"x": np.float32(3)}, [_input("float32")], "heldout[3]")
+    assert found["x"].shape == () and found["x"] == 3
 
 
 def test_a_free_dimension_has_one_size_in_all_inputs() -> None:

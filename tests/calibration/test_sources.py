@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from quantflow.calibration.sources import read_records, source_digest
+from quantflow.calibration.sources import first_records, read_records, source_digest
 from quantflow.config import SourceConfig
 from quantflow.errors import QuantflowError
 
@@ -111,6 +111,46 @@ def test_function_may_give_a_generator_or_a_lazy_sequence(tmp_path: Path) -> Non
     for name in ("generator", "lazy"):
         source = SourceConfig(kind="function", function=f"qf_rows:{name}")
         assert list(read_records(source, tmp_path)) == [{"text": "a"}, {"text": "b"}]
+
+
+def test_lines_of_text_are_in_the_column_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\neins\n \nzwei\ndrei\n")
+    source = SourceConfig(kind="text", path="a.txt")
+    assert list(read_records(source, tmp_path, "body"))[:2] == [{"body": "eins"}, {"body": "zwei"}]
+    assert first_records(source, tmp_path, 2, "body") == [{"body": "eins"}, {"body": "zwei"}]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "dataset", "text", "npz"])
+def test_the_first_records_are_those_that_a_run_reads(tmp_path: Path, kind: str) -> None:
+    table = datasets.Dataset.from_list(ROWS)
+    _write_jsonl(tmp_path / "a.jsonl", ROWS)
+    table.to_csv(tmp_path / "a.csv")
+    table.to_parquet(tmp_path / "a.parquet")
+    table.save_to_disk(tmp_path / "a.dataset")
+    (tmp_path / "a.text").write_text("\n".join(row["text"] for row in ROWS))
+    np.savez(tmp_path / "a.npz", text=np.array([row["text"] for row in ROWS]))
+    source = SourceConfig.model_validate({"kind": kind, "path": f"a.{kind}"})
+    whole = read_records(source, tmp_path)
+    assert first_records(source, tmp_path, 2) == [whole[0], whole[1]]
+    assert len(first_records(source, tmp_path, 9)) == 3
+
+
+def test_the_first_records_leave_the_rest_unread(tmp_path: Path) -> None:
+    (tmp_path / "qf_endless.py").write_text(
+        "from itertools import count\ndef rows():\n    yield from ({'i': i} for i in count())\n"
+    )
+    source = SourceConfig(kind="function", function="qf_endless:rows")
+    assert first_records(source, tmp_path, 2) == [{"i": 0}, {"i": 1}]
+
+
+def test_the_first_records_of_a_damaged_file_are_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": \n')
+    (tmp_path / "a.csv").write_text("text\n")
+    for kind, code in (("jsonl", "QF302"), ("csv", "QF301")):
+        source = SourceConfig.model_validate({"kind": kind, "path": f"a.{kind}"})
+        with pytest.raises(QuantflowError) as caught:
+            first_records(source, tmp_path, 2)
+        assert caught.value.problems[0].code == code
 
 
 def test_records_outlive_the_temporary_files_and_leave_none(
@@ -219,8 +259,10 @@ def test_functions_that_fail_are_named(tmp_path: Path) -> None:
     (tmp_path / "qf_bad.py").write_text(
         "def raises():\n    yield {'a': 1}\n    raise KeyError('b')\n"
         "def empty(): return []\ndef number(): return 3\ndef strings(): return ['a', 'b']\n"
+        "def exits(): raise SystemExit(0)\n"
     )
-    for name, code in [("raises", "304"), ("empty", "301"), ("number", "304"), ("strings", "304")]:
+    names = {"raises": "304", "empty": "301", "number": "304", "strings": "304", "exits": "304"}
+    for name, code in names.items():
         found, text = _problem(tmp_path, kind="function", function=f"qf_bad:{name}")
         assert found == f"QF{code}"
         assert f"qf_bad:{name}" in text

@@ -68,6 +68,22 @@ def test_one_stage_alone_shows_what_it_needs_first(tmp_path: Path) -> None:
     assert list(states(where, ["b"])) == ["a", "b"]
 
 
+def test_an_edited_plan_that_would_be_replaced_is_named(tmp_path: Path) -> None:
+    where, sweep = context(tmp_path), stage("30_sweep", ())
+    plan = where.run.folder("30_sweep") / "plan.json"
+    with where.run.writing("30_sweep", __version__, {"seed": "2"}) as folder:
+        (folder / "plan.json").write_text("{}")
+    (found,) = forecast(where, [sweep], chosen=["30_sweep"])
+    assert found.why == "changed: seed"
+    plan.write_text("{ }")
+    (found,) = forecast(where, [sweep], chosen=["30_sweep"])
+    assert "30_sweep/plan.json, which was edited" in found.why
+    assert "30_sweep.edited-plan.json" in found.why
+    assert (
+        plan.read_text() == "{ }" and not (tmp_path / "run" / "30_sweep.edited-plan.json").exists()
+    )
+
+
 def test_a_damaged_file_and_force_are_reasons(tmp_path: Path) -> None:
     where = context(tmp_path)
     finish(where, *STAGES)

@@ -70,6 +70,12 @@ def test_the_examples_of_pins_are_valid() -> None:
     ]
 
 
+def test_the_batch_of_the_first_bucket_is_1_whatever_it_is_called() -> None:
+    inputs = {"x": InputConfig(shape=("N", "batch", 4)), "k": InputConfig(shape=("N", "L"))}
+    buckets = tomllib.loads(render_config("a:b", None, inputs))["target"]["buckets"]
+    assert buckets == [{"N": 1, "batch": 128, "L": 128}]
+
+
 @pytest.mark.parametrize("name", ["plain", "with.dot", 'quo"te', "päd ding", "back\\slash"])
 def test_any_input_name_survives(name: str) -> None:
     text = render_config("a:b", None, {name: InputConfig(dtype="int64", shape=("batch", name))})

@@ -1,8 +1,11 @@
 """What stops a command, as an exit status and in words."""
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,6 +80,15 @@ def test_a_misspelt_command_or_option_is_a_usage_error(call: Call) -> None:
     assert call("run", "--limit", "0").code == 2
 
 
+@pytest.mark.parametrize("words", ["show nonsense", "run --limit 0", "rnu", "show plan --row 3"])
+def test_usage_errors_are_json_too_where_that_is_asked_for(call: Call, words: str) -> None:
+    answer = call(*words.split(), "--json")
+    assert answer.code == 2 and answer.err == ""
+    assert [problem["code"] for problem in answer.json["errors"]] == ["QF109"]
+    plain = call(*words.split())
+    assert plain.code == 2 and plain.out == "" and "Usage" in plain.err
+
+
 def test_version(call: Call) -> None:
     assert call("--version").out.split() == ["quantflow", __version__]
 
@@ -88,3 +100,16 @@ def test_explain_lists_explains_and_suggests(call: Call) -> None:
     answer = call("explain", "QF2O3")
     assert answer.code == 2 and "QF203" in answer.err
     assert json.loads(call("explain", "QF2O3", "--json").out)["errors"][0]["code"] == "QF107"
+
+
+def test_a_full_disk_is_the_environments_fault_and_a_bug_is_not(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run/x.json")
+    odd = OSError("odd")
+    answers = [(full, 3, "QF604"), (MemoryError(), 3, "QF607"), (odd, 70, "bug in quantflow")]
+    for error, code, text in answers:
+        monkeypatch.setattr("quantflow.__main__.app", Mock(side_effect=error))
+        answer = call("run")
+        assert answer.code == code and text in answer.err
+    assert call("run", "--json").code == 70

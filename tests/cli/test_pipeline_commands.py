@@ -22,7 +22,8 @@ def test_a_run_passes_says_what_is_next_and_is_instant_the_second_time(
     first = call("run", "-c", config)
     assert first.code == 3  # passed, but there is no atc
     last = first.out.splitlines()[-1]
-    assert last.startswith("PASSED, NOT CONVERTED | ") and "convert.py" in last
+    word = "PASSED WITH WARNINGS, NOT CONVERTED (1 gate warns: drift) | "
+    assert last.startswith(word) and "convert.py" in last
     assert "ranges: 3/3" in first.err
     for name in ("summary.json", "report.html", "timings.json"):
         assert (tmp_path / "run" / name).exists()
@@ -56,7 +57,49 @@ def test_a_summary_of_earlier_results_does_not_survive(call: Call, tmp_path: Pat
     assert found["drift"] == {"verdict": "warn"} and "deployment" in found["reasons"][0]
     assert found["verdict"] == "warn"  # the worst of the gates
     assert call("calibrate", "-c", config, "-q", "--set", "quantization.symmetric=true").code == 0
-    assert not summary.exists()
+    found = json.loads(summary.read_text())
+    assert found["coverage"] == {"verdict": "pass"} and found["verdict"] == "warn"
+    assert found["fidelity"] == {} and found["fp16_groups"] == []
+    assert {found[key] for key in ("plan", "deploy", "om", "int8_mac_fraction")} == {None}
+
+
+def test_a_summary_is_there_when_a_gate_stops_the_run(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q", "--set", "plan.policy=none", "--set", "budget.cosine_mean=1.0")
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert found["verdict"] == "fail" and found["plan"] == {"policy": "none", "verified": False}
+    assert any("misses the budget" in reason for reason in found["reasons"])
+    assert found["fidelity"] == {} and found["deploy"] is None
+
+
+def test_a_summary_of_earlier_results_does_not_survive_an_error(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    (tmp_path / "run" / "00_model" / "model.onnx").write_bytes(b"")
+    plan = tmp_path / "run" / "30_sweep" / "plan.json"
+    plan.write_text(plan.read_text() + " ")
+    assert call("export-onnx", "-c", config, "-q").code == 2
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["deploy"] is None
+
+
+def test_the_model_and_the_chip_are_in_the_records(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    for file, key, value in (
+        ("00_model/model.json", "origin", "model.onnx"),
+        ("40_onnx/export.json", "chip", "Ascend310P3"),
+    ):
+        assert json.loads((tmp_path / "run" / file).read_text())[key] == value
+
+
+def test_after_the_conversion_both_the_comparison_and_the_files_are_next(
+    call: Call, tmp_path: Path
+) -> None:
+    config = write_project(tmp_path)
+    for command in ("prepare", "build-set", "calibrate", "sweep", "export-onnx"):
+        assert call(command, "-c", config, "-q").code == 0
+    last = call("export-om", "-c", config, "-q").out.splitlines()[-1]
+    assert "`quantflow compare`" in last and "50_om" in last and "convert.py" in last
 
 
 def test_production_unlike_the_candidates_stops_the_run_at_once(call: Call, tmp_path: Path) -> None:
@@ -177,4 +220,51 @@ def test_the_conversion_s_status_is_the_command_s(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
     answer = call("export-om", "-c", config, "-q")
     assert answer.code == 4
-    assert answer.out.splitlines()[-1].startswith("CONVERSION FAILED 50_om")
+    last = answer.out.splitlines()[-1]
+    assert last.startswith("CONVERSION FAILED 50_om")
+    assert "atc said 'ATC run failed, E10001: no'" in last and "log: 50_om/logs/" in last
+
+
+def test_a_conversion_that_a_failed_gate_contradicts_is_removed_and_that_is_said(
+    call: Call, tmp_path: Path
+) -> None:
+    config = write_project(tmp_path)
+    call("run", "-c", config, "-q")
+    assert (tmp_path / "run" / "50_om" / "convert.py").exists()
+    answer = call("run", "-c", config, "--set", "budget.cosine_mean=1.0")
+    assert answer.code == 1
+    assert answer.err.count("50_om was removed: ") == 1
+    assert not (tmp_path / "run" / "50_om").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "prepare", "export-om", "compare"])
+def test_every_command_refuses_a_chip_that_atc_does_not_know(
+    call: Call, tmp_path: Path, command: str
+) -> None:
+    config = write_project(tmp_path)
+    answer = call(command, "-c", config, "--set", "target.chip=310P3")
+    assert answer.code == 2 and "QF110" in answer.err and "Ascend310P3" in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("body", ["raise OSError('no weights')", "raise SystemExit(0)"])
+def test_a_factory_that_raises_or_exits_is_named(call: Call, tmp_path: Path, body: str) -> None:
+    config = write_project(tmp_path)
+    (tmp_path / "qf_factory.py").write_text(f"def build():\n    {body}\n")
+    model = 'factory = "qf_factory:build"\noutputs = ["y"]\ninputs.x.shape = ["batch", 16]'
+    config.write_text(config.read_text().replace('onnx = "model.onnx"', model))
+    answer = call("prepare", "-c", config, "-q")
+    assert answer.code == 2
+    assert "QF203 the factory raised" in answer.err and "qf_factory:build" in answer.err
+
+
+def test_an_island_that_is_no_node_of_the_model_is_named(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    for command in ("prepare", "build-set", "calibrate", "sweep"):
+        assert call(command, "-c", config, "-q").code == 0
+    path = tmp_path / "run" / "30_sweep" / "plan.json"
+    plan = json.loads(path.read_text())
+    plan["islands"] = [{"node": "rel", "op_type": "Relu", "tensor": "r0", "absmax": 1e5}]
+    path.write_text(json.dumps(plan))
+    answer = call("export-onnx", "-c", config, "-q")
+    assert answer.code == 2 and "QF542" in answer.err and "did you mean 'relu'" in answer.err

@@ -83,6 +83,16 @@ def test_a_fixed_dimension_can_be_freed_where_the_graph_allows_it(tmp_path: Path
     assert output is not None and not isinstance(output[0], int)
 
 
+def test_what_the_configuration_leaves_out_is_as_in_the_file(tmp_path: Path) -> None:
+    model = build("(float[n,m,4] x, int64[n,m] k) => (float[n,m,4] y) { y = Relu(x) }")
+    path = saved(tmp_path, model)
+    found = read_onnx(path, {"x": InputConfig(mask=False), "k": InputConfig(shape=("b", 7))})
+    assert shapes(found) == {"x": ["n", "m", 4], "k": ["b", 7]}
+    assert [value.dtype for value in found.graph.inputs] == [ir.DataType.FLOAT, ir.DataType.INT64]
+    (problem,) = refused(path, k=InputConfig(dtype="float32"))
+    assert problem.where == "model.inputs.k.dtype"
+
+
 def test_names_given_by_the_configuration_reach_the_outputs(tmp_path: Path) -> None:
     model = build("(float[n,m,4] x) => (float[n,m,3] y) { y = MatMul(x, w) }", {"w": W})
     inputs = {"x": InputConfig(shape=("batch", "length", 4))}
@@ -116,6 +126,26 @@ def test_an_input_without_a_type_is_said(tmp_path: Path) -> None:
     model.graph.input[0].type.tensor_type.ClearField("shape")
     (problem,) = refused(saved(tmp_path, model))
     assert problem.code == "QF211" and problem.where == "model.inputs.x"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("() => (float[4] y) { y = Constant<value = float[4] {1, 2, 3, 4}>() }", "no inputs"),
+        ("(float[0,4] x) => (float[0,4] y) { y = Relu(x) }", "dimension of 0"),
+    ],
+)
+def test_inputs_without_a_batch_to_fill_are_said(tmp_path: Path, text: str, word: str) -> None:
+    (problem,) = refused(saved(tmp_path, build(text)))
+    assert problem.code in ("QF201", "QF211") and word in problem.what
+
+
+def test_a_dimension_of_minus_one_is_settled_by_the_configuration(tmp_path: Path) -> None:
+    model = build("(float[?,4] x) => (float[?,4] y) { y = Relu(x) }")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    path = saved(tmp_path, model)
+    assert "[model.inputs]" in refused(path)[0].fix
+    assert shapes(read_onnx(path, {"x": InputConfig(shape=("batch", 4))})) == {"x": ["batch", 4]}
 
 
 def test_an_initializer_that_is_an_input_too_need_not_be_configured(tmp_path: Path) -> None:

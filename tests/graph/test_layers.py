@@ -47,6 +47,16 @@ def test_a_layer_names_its_tensors() -> None:
     }  # fmt: skip
 
 
+def test_a_scalar_input_is_refused_since_it_has_no_batch() -> None:
+    model = build(
+        "(float[batch,4] x, float s) => (float[batch,4] y) { h = MatMul(x, w) y = Mul(h, s) }",
+        {"w": W},
+    )
+    with pytest.raises(QuantflowError, match="QF211") as caught:
+        described(model)
+    assert "'s' is a scalar" in caught.value.problems[0].what
+
+
 def test_the_boundary_is_described() -> None:
     model = build(
         "(float[batch,4] x, int64[batch,7] m) => (float[batch,4] y) "

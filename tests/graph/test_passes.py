@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from quantflow.graph.edit import opset
 
@@ -265,8 +266,6 @@ def test_a_fill_value_that_only_feeds_a_softmax_is_brought_within_fp16(
 ) -> None:
     model = mask_model(body, big=big)
     if "size" in body:
-        from onnx import numpy_helper
-
         model.graph.initializer.append(numpy_helper.from_array(np.int64([1, 4, 4]), "size"))
     result = check_same(model, {"s": SCORES, "m": MASK})
     assert fill(result) == -16384.0
@@ -289,10 +288,46 @@ def test_a_constant_that_feeds_anything_else_is_left_alone(body: str, outputs: s
     assert fill(result) == LOWEST
 
 
-@pytest.mark.parametrize("big", [-np.inf, -65504.0, -1e4])
-def test_infinity_and_what_fp16_can_hold_is_left_alone(big: float) -> None:
+@pytest.mark.parametrize("big", [-65504.0, -1e4])
+def test_what_fp16_can_hold_is_left_alone(big: float) -> None:
     model = mask_model("k = Greater(m, half) a = Where(k, s, big) y = Softmax(a)", big=big)
     assert fill(check_same(model, {"s": SCORES, "m": MASK})) == big
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = Greater(m, half) a = Where(k, s, big) y = Softmax(a)",
+        "k = Greater(m, half) f = Where(k, zero, big) a = Add(s, f) y = Softmax(a)",
+    ],
+)
+def test_minus_infinity_in_a_mask_is_brought_within_fp16(body: str) -> None:
+    model = mask_model(body, big=-np.inf)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    # check_same holds the outputs against those of the original in onnxruntime.
+    assert fill(check_same(model, {"s": SCORES, "m": MASK})) == -16384.0
+
+
+def test_plus_infinity_and_nan_stay() -> None:
+    big = np.float32([-np.inf, np.inf, np.nan, 0])
+    model = build(
+        "(float[b,4,4] s) => (float[b,4,4] y) { a = Add(s, big) y = Softmax(a) }", {"big": big}
+    )
+    found = canonical(model)[0].graph.initializers["big"].const_value
+    assert found is not None
+    np.testing.assert_array_equal(found.numpy(), np.float32([-16384, np.inf, np.nan, 0]))
+
+
+def test_a_row_that_is_masked_throughout_attends_by_its_scores() -> None:
+    model = mask_model("k = Greater(m, half) f = Where(k, zero, big) a = Add(s, f) y = Softmax(a)")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.float32(-np.inf), "big"))
+    feeds = {"s": SCORES, "m": np.zeros((2, 1, 4), np.float32)}
+    assert np.isnan(run(model, feeds)["y"]).all()
+    found = run(canonical(model)[0], feeds)["y"]
+    # Adding 16384 leaves scores 2**-10 apart.
+    scores = np.exp(SCORES - SCORES.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, scores / scores.sum(-1, keepdims=True), rtol=4e-3)
 
 
 def test_only_the_large_elements_of_a_mask_constant_are_changed() -> None:

@@ -85,3 +85,34 @@ def test_small_rows_count_as_much_as_large_ones() -> None:
     rows[0] *= 1000
     candidates = {"minmax": Bounds(float(rows.min()), float(rows.max())), "mse": Bounds(-4, 4)}
     assert _choose(rows, candidates).name == "mse"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_leaving_poor_candidates_early_finds_the_same_best(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_t(3, (rng.integers(1, 40), 32)).astype(np.float32)
+    top = float(np.abs(rows).max())
+    candidates = {f"{x:.3f}": Bounds(-x * top, top) for x in rng.uniform(0.05, 1, 8)}
+    candidates["minmax"] = Bounds(-top, top)
+    whole, early = (
+        output_errors(
+            rows, [WEIGHT], candidates, symmetric=False, per_channel=True, stop_early=early
+        )
+        for early in (False, True)
+    )
+    best = min(whole, key=whole.__getitem__)
+    assert min(early, key=early.__getitem__) == best
+    for name in (best, "minmax"):
+        assert early[name] == pytest.approx(whole[name], rel=1e-6)
+    assert all(whole[best] < early[x] <= whole[x] * (1 + 1e-6) for x in whole if x != best)
+
+
+def test_rows_without_output_do_not_count() -> None:
+    candidates = {"minmax": Bounds(-4, 4), "narrow": Bounds(-1, 1)}
+    some = np.concatenate([ROWS[:5], np.zeros((3, 32), np.float32), ROWS[5:]])
+    found, expected = (
+        output_errors(x, [WEIGHT], candidates, symmetric=False, per_channel=True)
+        for x in (some, ROWS)
+    )
+    for name, error in expected.items():
+        assert found[name] == pytest.approx(error, rel=1e-5)

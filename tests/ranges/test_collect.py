@@ -232,3 +232,39 @@ def test_a_model_in_onnxruntime_gives_the_same_histogram_in_any_order() -> None:
     expected = np.tanh(real.astype(np.float64) @ weight)
     assert found[0].histogram.count == expected.size
     assert found[0].histogram.high == pytest.approx(expected.max(), rel=1e-5)
+
+
+def test_the_largest_magnitude_of_every_channel_is_exact() -> None:
+    samples = _samples()
+    samples[3]["x"][0, 2] = np.nan
+    samples[4]["x"][0, 1] = np.inf
+    real = np.concatenate([s["x"][s["mask"] == 1] for s in samples])
+    found = _collect(samples).tensors
+    expected = np.where(np.isfinite(real), np.abs(real), 0).max(axis=0)
+    assert (found["wide"].channel_absmax == expected).all()
+    assert (found["flat"].channel_absmax == expected).all()
+
+
+def test_without_rows_to_sample_the_rest_is_the_same() -> None:
+    some, none = (_collect(_samples(), rows=rows).tensors["wide"] for rows in (8, 0))
+    assert none.rows.size == 0
+    assert _same(some.histogram, none.histogram)
+    assert (some.sample_low == none.sample_low).all()
+
+
+def test_an_error_of_the_model_is_raised() -> None:
+    class Broken(FakeModel):
+        def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            raise ValueError("broken model")
+
+    with pytest.raises(ValueError, match="broken model"):
+        collect(
+            Broken(),
+            _samples(),
+            ids=[str(i) for i in range(11)],
+            digests=[str(i) for i in range(11)],
+            tensors=["wide"],
+            padding={},
+            mask_name=None,
+            batch=4,
+        )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quantflow import __version__
 from quantflow.artifacts.comparison import (
     Comparison,
@@ -38,12 +41,16 @@ from quantflow.artifacts.ranges_record import (
     Island,
     NonFinite,
     RangesRecord,
+    Split,
     TensorRange,
 )
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.artifacts.sample_set import SampleInfo, SetRecord
 from quantflow.artifacts.sweep_record import CurvePoint, GroupScore, PolicyResult, SweepRecord
+from quantflow.ranges.channel_file import save_channel_absmax
+from quantflow.ranges.grid import observe
+from quantflow.ranges.histogram_file import save_histograms
 
 
 def model() -> ModelRecord:
@@ -84,6 +91,7 @@ def model() -> ModelRecord:
             Group(name="head", tensor="h", role="classifier", layers=("head",), macs=2000),
         ),
         padding=(PaddedTensor(tensor="x", layout="none"), PaddedTensor(tensor="h", layout="none")),
+        origin="mine:build",
     )
 
 
@@ -359,6 +367,7 @@ def export() -> ExportRecord:
         ),
         buckets=(bucket,),
         amct_record="record.txt",
+        chip="Ascend310P3",
     )
 
 
@@ -463,6 +472,25 @@ def summary(verdict: str = "pass") -> Summary:
     )
 
 
+def values() -> dict[Split, dict[str, NDArray[np.float32]]]:
+    """Values of `x` and `h`, three channels each; channel 1 of `h` reaches 60."""
+    rng = np.random.default_rng(0)
+    found: dict[Split, dict[str, NDArray[np.float32]]] = {"calibration": {}, "heldout": {}}
+    for split, (x_top, h_top) in (("calibration", (1.0, 60.0)), ("heldout", (1.1, 20.0))):
+        x, h = (rng.uniform(-1, 1, (50, 3)).astype(np.float32) for _ in range(2))
+        x[0, 0], h[0, 1] = x_top, h_top
+        found[split] |= {"x": x, "h": h}
+    return found
+
+
+def write_values(directory: Path) -> None:
+    """The files of stage 2 that are no records."""
+    histograms = {s: {n: observe(v) for n, v in named.items()} for s, named in values().items()}
+    save_histograms(directory / "histograms.safetensors", histograms)
+    absmax = {s: {n: np.abs(v).max(0) for n, v in named.items()} for s, named in values().items()}
+    save_channel_absmax(directory / "channel_absmax.safetensors", absmax)
+
+
 def write_stage(
     run: RunDirectory, folder: str, reads: tuple[str, ...], records: dict[str, Record]
 ) -> None:
@@ -474,6 +502,8 @@ def write_stage(
     with run.writing(folder, __version__, inputs) as directory:
         for name, record in records.items():
             record.write(directory / name)
+        if folder == "20_ranges":
+            write_values(directory)
 
 
 def write_run(

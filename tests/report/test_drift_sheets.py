@@ -8,6 +8,16 @@ def test_a_matched_set_stands_beside_the_random_draw() -> None:
     assert after == ("matched", "pass", "text.length", "1.00", "0.55", "0.45 to 0.65")
 
 
+def test_an_auc_below_chance_is_explained_for_a_matched_set() -> None:
+    test = drift().classifier
+    assert test is not None
+    below = {"classifier": test.model_copy(update={"auc": 0.4})}
+    assert "matched to this very sample" in selections_sheet(drift().model_copy(update=below)).note
+    random = drift().model_copy(update={**below, "selection": "random"})
+    for record in (drift(), random):
+        assert "matched to this" not in selections_sheet(record).note
+
+
 def test_a_random_draw_stands_alone() -> None:
     record = drift().model_copy(update={"selection": "random", "before": None})
     assert [row[0] for row in selections_sheet(record).rows] == ["random draw"]

@@ -13,12 +13,13 @@ from tests.report.sample_run import (
     coverage,
     drift,
     edit_plan,
+    om,
     ranges,
     sweep,
     write_run,
 )
 
-VOID = {"meta", "br", "path", "use", "rect", "link", "hr"}
+VOID = {"meta", "br", "path", "use", "rect", "link", "hr", "wbr"}
 
 
 class Outline(HTMLParser):
@@ -80,9 +81,35 @@ def test_the_page_leads_with_verdict_figures_and_next_step(page: str) -> None:
         assert text in head
 
 
+def test_the_page_says_what_it_is_about_and_that_its_figures_are_emulated(page: str) -> None:
+    head = page[page.index("<header>") : page.index("</header>")]
+    for text in ("mine:build", "Ascend310P3", "bucket batch=1", "3 evaluation samples"):
+        assert text in head
+    assert "emulated on a CPU; nothing was converted or timed on an NPU" in head
+    assert "int8 cosine to fp32, emulated" in head and "fp16 cosine to fp32, emulated" in head
+
+
+def test_a_converted_model_is_not_said_to_be_unconverted(tmp_path: Path) -> None:
+    run = write_run(tmp_path, om_record=om("converted"))
+    write_report(run, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "nothing was converted" not in text and "or timed on an NPU" in text
+
+
+def test_long_names_break_after_dots_only(tmp_path: Path) -> None:
+    name = "encoder.layer.0.attention.output.dense_with_a_long_name"
+    layer = LayerError(layer=name, group="g", sqnr_db=9.5, own_sqnr_db=10.25)
+    record = comparison().model_copy(update={"layers": (layer,)})
+    write_report(write_run(tmp_path, comparison_record=record), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    broken = "encoder.<wbr>layer.0.<wbr>attention.<wbr>output.<wbr>dense_with_a_long_name"
+    assert f'<td class="t long">{broken}</td>' in text
+    assert '<td class="n">9.5</td>' in text
+
+
 def test_plots_take_their_colours_from_the_page(page: str) -> None:
     svg = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
-    assert svg.count("<svg") == 5  # error, curve, scores, drift, clipping
+    assert svg.count("<svg") == 7  # error, curve, scores, drift, clipping, two histograms
     assert set(re.findall(r"#[0-9a-f]{6}\b", svg)) <= {"#000000", "#ffffff"}
     defined = set(re.findall(r"--(\w+):", page))
     assert {"first", "second", "pass", "fail", "ink"} <= set(re.findall(r"var\(--(\w+)\)", svg))

@@ -28,6 +28,22 @@ def test_a_group_that_was_pinned_to_int8_is_named() -> None:
     assert rows == (("a", "int8", "pinned by a"), ("1 other group", "int8", ""))
 
 
+def test_a_precision_that_contradicts_its_reason_was_edited() -> None:
+    groups = {
+        "a": PlannedGroup(precision="int8", reason="sensitivity rank 4: damage 0.1"),
+        "b": PlannedGroup(precision="int8", reason="policy attention"),
+        "c": PlannedGroup(precision="fp16"),
+        "d": PlannedGroup(precision="int8"),
+        "e": PlannedGroup(precision="fp16", reason="to be sure"),
+    }
+    rows = plan_sheet(PrecisionPlan(policy="auto", groups=groups), edited=True).rows
+    why = {row[0]: row[2] for row in rows}
+    assert why == {
+        **{"a": "edited", "b": "edited", "c": "edited", "e": "to be sure"},
+        "1 other group": "",
+    }
+
+
 def test_an_edited_plan_is_called_edited() -> None:
     assert "Edited" in plan_sheet(plan(), edited=True).note
     assert plan_sheet(plan()).note == ""
@@ -35,10 +51,16 @@ def test_an_edited_plan_is_called_edited() -> None:
 
 def test_scores_are_ranked_with_interval_and_ties() -> None:
     first, second = scores_sheet(sweep()).rows
-    assert first == (
-        *("1", "head", "classifier", "44.44%", "0.02", "0.01 to 0.04", "with the next"),
-    )
-    assert second[:2] == ("2", "block.qk") and second[-1] == ""
+    assert first == (*("1=", "head", "classifier", "44.44%", "0.02", "0.01 to 0.04"),)
+    assert second[:2] == ("1=", "block.qk")
+
+
+def test_tied_groups_share_the_rank_of_the_first() -> None:
+    score = sweep().scores[0]
+    tied = (False, True, True, False, False)
+    scores = tuple(score.model_copy(update={"tied": x}) for x in tied)
+    rows = scores_sheet(sweep().model_copy(update={"scores": scores})).rows
+    assert [row[0] for row in rows] == ["1", "2=", "2=", "2=", "5"]
 
 
 def test_the_policy_in_force_is_marked_unless_the_plan_was_edited() -> None:

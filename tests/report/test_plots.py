@@ -1,11 +1,20 @@
 import re
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from quantflow.artifacts.comparison import LayerError
+from quantflow.artifacts.ranges_record import TensorRange
+from quantflow.ranges.bounds import Bounds
+from quantflow.ranges.clipping import Subject, clipping_rows
+from quantflow.ranges.grid import observe
+from quantflow.ranges.minmax import minmax
 from quantflow.report.drift_plot import drift_plot
+from quantflow.report.histogram_plot import histogram_plot
 from quantflow.report.plots import MOST_BARS, clipping_plot, sqnr_plot
 from quantflow.report.sweep_plots import curve_plot, scores_plot
+from quantflow.report.tensor_story import TensorStory
 from tests.report.sample_run import drift, sweep
 
 NAN = float("nan")
@@ -75,3 +84,32 @@ def test_broken_outputs_can_be_drawn() -> None:
     )
     assert "<svg" in scores_plot(record)
     assert "<svg" in curve_plot(record)
+
+
+def story(values: NDArray[np.float32]) -> TensorStory:
+    """A tensor whose candidates are minmax and kl, which is in force."""
+    hist = observe(values)
+    candidates = {"minmax": minmax(hist, symmetric=False), "kl": Bounds(-0.5, 0.5)}
+    ends = (np.array([hist.low]), np.array([hist.high]))
+    subject = Subject("t $x^{", "g", "calibration", False, ["a"], *ends)
+    return TensorStory(
+        chosen=TensorRange(tensor="t $x^{", low=-0.5, high=0.5, estimator="kl", symmetric=False),
+        readers=(),
+        rows=tuple(clipping_rows(hist, candidates, "kl", subject)),
+        histograms={"calibration": hist, "heldout": hist},
+        channel_absmax={},
+    )
+
+
+def test_a_histogram_shows_the_bounds_and_says_which_are_in_force() -> None:
+    values = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    svg = histogram_plot(story(values), "one")
+    for text in ("minmax", "kl, in force", "calibration", "held-out", "value of t $x^{"):
+        assert f">{text}<" in svg
+    assert svg == histogram_plot(story(values), "one")
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, -1e30, 1e-40])
+def test_values_that_are_all_one_can_be_drawn(value: float) -> None:
+    assert "<svg" in histogram_plot(story(np.full(5, value, np.float32)), "one")
+    assert "<svg" in histogram_plot(story(np.zeros(0, np.float32)), "none")

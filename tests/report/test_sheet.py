@@ -26,6 +26,13 @@ def test_a_share_that_is_not_zero_never_reads_as_zero() -> None:
     assert share_text(0.25) == "25.00%"
 
 
+@given(st.floats(min_value=0.0, max_value=1.0), st.integers(0, 5))
+def test_a_share_that_is_not_all_never_reads_as_all(value: float, digits: int) -> None:
+    text = share_text(value, digits)
+    assert (float(text.strip("%<>")) == 100 and ">" not in text) == (value == 1)
+    assert share_text(0.9999999, 1) == ">99.9%" and share_text(1.0, 1) == "100.0%"
+
+
 def test_text_columns_that_say_nothing_are_dropped() -> None:
     sheet = Sheet("t", ("name", "n", "flag"), "lrl", (("a", "", ""), ("b", "2", "")))
     assert sheet.filled().head == ("name", "n")

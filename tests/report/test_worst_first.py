@@ -56,6 +56,21 @@ def test_precisions_carry_the_task_metric_where_it_was_measured() -> None:
     assert cells["int8, QDQ twin"][-2] == ""
 
 
+def test_layers_that_are_not_int8_follow_with_the_damage_of_their_group() -> None:
+    sheet = comparison_sheets.errors_sheet(made.comparison(), made.export(), made.sweep())
+    assert sheet.head[2:] == ("precision", "own SQNR dB", "SQNR dB", "damage to cosine")
+    last = sheet.rows[-1]
+    assert last == ("head", "head", "fp16", "-", "-", "0.02")
+    assert "need not hurt" in sheet.note
+
+
+def test_a_plan_without_int8_calls_the_deploy_model_by_its_name() -> None:
+    layers = tuple(x.model_copy(update={"precision": "fp16"}) for x in made.export().layers)
+    export = made.export().model_copy(update={"layers": layers})
+    titles = [row[0] for row in comparison_sheets.precisions_sheet(made.comparison(), export).rows]
+    assert "deploy model (no layer INT8)" in titles and "int8" not in titles
+
+
 def test_a_number_is_never_broken_over_lines_in_a_narrow_terminal() -> None:
     console = Console(width=60, record=True, file=None)
     with console.capture() as captured:

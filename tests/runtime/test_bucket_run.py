@@ -76,6 +76,16 @@ def test_a_sample_that_is_longer_than_the_bucket_is_refused() -> None:
     assert problem.code == "QF320" and "(7,)" in problem.what and "(6,)" in problem.what
 
 
+def test_where_another_bucket_is_large_enough_the_order_is_advised() -> None:
+    def advice(**other: int) -> str:
+        with pytest.raises(QuantflowError) as caught:
+            fit_sample(sample(range(7)), record(), DIMS, [{**DIMS, **other}])
+        return caught.value.problems[0].fix
+
+    assert "put the largest first" in advice(length=7)
+    assert "larger bucket" in advice(batch=64) and "larger bucket" in advice(length=5)
+
+
 def test_without_a_mask_nothing_is_padded() -> None:
     about = record(mask=False, **TOKENS)
     with pytest.raises(QuantflowError, match="QF320"):

@@ -88,11 +88,24 @@ def _of_counts(counts: DriftCounts) -> Iterator[Reason]:
     if not counts.deployment:
         text = "there is no deployment sample, so nothing shows that the set is like production"
         yield Reason("warn", text)
-    needed = {"calibration": counts.calibration_needed, "deployment": counts.deployment_needed}
-    if any(needed.values()):
-        parts = [f"{size} different {name} samples" for name, size in needed.items() if size]
-        text = (
-            f"too few samples to tell: {' and '.join(parts)} are needed; the effective sizes are "
-            f"{counts.calibration_effective:.1f} and {counts.deployment_effective:.1f}"
-        )
-        yield Reason("warn", text)
+    if counts.calibration_needed or counts.deployment_needed:
+        yield Reason("warn", f"too few samples to tell: {'; '.join(_too_few(counts))}")
+
+
+def _too_few(counts: DriftCounts) -> Iterator[str]:
+    """What there is, what it takes, and the setting to raise, for every set that is too small."""
+    sets = (
+        ("calibration", counts.calibration_effective, counts.calibration_needed, "set.samples"),
+        (
+            "deployment",
+            counts.deployment_effective,
+            counts.deployment_needed,
+            "set.deployment_samples",
+        ),
+    )
+    for name, there, needed, key in sets:
+        if needed:
+            yield (
+                f"{needed} different {name} samples are needed, where there are {there:.4g}: raise "
+                f"{key}{', without --limit' if name == 'calibration' else ''}"
+            )

@@ -1,9 +1,13 @@
 """Attention masks whose fill value fp16 cannot hold.
 
-Exporters fill masked positions with the most negative float32. In fp16 that is minus infinity, and
-every tensor on the way to the softmax would look like an overflow. Any fill far below the scores
-does the same: ``exp(-16384 + score)`` is exactly 0 in float32 for every score below 16,000 or so.
-(A row that is masked throughout differs: it attends by its scores instead of uniformly.)
+Exporters fill masked positions with the most negative float32 or with minus infinity. In fp16 the
+former is minus infinity too, and every tensor on the way to the softmax would look like an
+overflow. Any fill far below the scores does the same: ``exp(-16384 + score)`` is exactly 0 in
+float32 for every score below 16,000 or so.
+
+A row that is masked throughout differs. With the lowest float32 it attended uniformly, with minus
+infinity it was NaN (or 0, where the model guards against that); afterwards it attends by its
+scores, as if nothing were masked. Such rows are those of padding, which nothing reads.
 """
 
 from __future__ import annotations
@@ -23,14 +27,14 @@ _CARRIERS = {
 
 
 def clamp_attention_mask(model: ir.Model) -> int:
-    """Bring finite constants beyond fp16 that only feed a softmax to +-16384."""
+    """Bring constants beyond fp16 that only feed a softmax to +-16384, but leave +Inf and NaN."""
     changed = 0
     for value in list(model.graph.initializers.values()):
         tensor = constant(value)
         if tensor is None or tensor.dtype != ir.DataType.FLOAT or tensor.size > 2**24:
             continue
         array = tensor.numpy()
-        large = np.isfinite(array) & (np.abs(array) > FP16_MAX)
+        large = (np.abs(array) > FP16_MAX) & (array != np.inf)
         if large.any() and _feeds_only_softmax(value):
             clamped = np.where(large, np.sign(array) * np.float32(MASK_FILL), array)
             value.const_value = ir.tensor(clamped.astype(np.float32), name=value.name)

@@ -1,0 +1,322 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+"""Ranges of the demo's model: time against plain inference and against onnxruntime's calibrator.
+
+all-MiniLM-L6-v2, texts of Wikipedia cut to 128 tokens, batches of 8, default threads. Timed is what
+stage 2 does with 64 calibration and 64 held-out texts: inference, statistics, every estimator, the
+choice of `auto` and the clipping report of all candidates on both splits. Not timed on any side:
+loading models, creating sessions, writing files. Each time is the least of a few, taken in turn
+with what it is compared with, since other processes may use the machine.
+
+onnxruntime's calibrator sees the same 64 texts, 2,048 bins, and four of the 24 tensors (those of
+one block); its time but for the inference is multiplied by six.
+
+Memory is the peak of a process that calibrates on 64 texts, and of one that does on 512 (`--full`:
+2,048), each text in a different order of words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _harness import Figure, finish, parser
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.ranges_record import Split
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.sample_set import sample_digest
+from quantflow.calibration.draw import Pool, draw, shuffled
+from quantflow.calibration.preprocess import make_preprocessor
+from quantflow.config import QuantizationConfig, load_config
+from quantflow.graph.edit import constant, values_by_name, with_outputs
+from quantflow.graph.model_io import load_model, model_bytes
+from quantflow.ranges.choose_ranges import choose_ranges
+from quantflow.ranges.collect import Collection, collect
+from quantflow.ranges.grid import Histogram
+from quantflow.ranges.kl import LINEAR_BINS, kl
+from quantflow.runtime.batching import batches
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
+from quantflow.runtime.runner import Runner
+from quantflow.stages.pipeline import run_stage
+from quantflow.stages.stage import Context
+from quantflow.stages.stage_0_model import STAGE as MODEL
+from quantflow.user_code import load_function
+
+SET = Path(__file__).parents[1] / "calibration_sets" / "minilm_wikipedia"
+SOURCES: dict[Split, str] = {
+    "calibration": "data:calibration_paragraphs",
+    "heldout": "data:deployment_paragraphs",
+}
+TEXTS, LENGTH, BATCH = 64, 128, 8
+REPEATS = 5
+LEVELS = 255
+PEER_TENSORS = slice(8, 12)
+"""The tensors of one block of six, which onnxruntime's calibrator is timed on."""
+
+Sample = dict[str, NDArray[Any]]
+Texts = dict[Split, Sequence[Sample]]
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """The model, and a session that gives the tensors to be quantized."""
+
+    path: Path
+    record: ModelRecord
+    runner: Runner
+
+    @classmethod
+    def of(cls, path: Path) -> Calibrator:
+        """From a folder that stage 0 wrote."""
+        record = ModelRecord.read(path / "model.json")
+        tensors = [group.tensor for group in record.groups]
+        content = model_bytes(with_outputs(load_model(path / "model.onnx"), tensors))
+        return cls(path / "model.onnx", record, OnnxRuntimeRunner(content))
+
+    def collect(self, samples: Sequence[Sample], rows: int) -> Collection:
+        """What stage 2 keeps of some samples."""
+        names = [str(index) for index in range(len(samples))]
+        return collect(
+            self.runner,
+            samples,
+            ids=names,
+            digests=[sample_digest(sample) for sample in samples],
+            tensors=[group.tensor for group in self.record.groups],
+            padding={entry.tensor: entry.layout for entry in self.record.padding},
+            mask_name=self.record.mask.name if self.record.mask else None,
+            batch=BATCH,
+            rows=rows,
+        )
+
+    def calibrate(self, texts: Texts) -> dict[Split, Collection]:
+        """Statistics, ranges and clipping report."""
+        values = values_by_name(load_model(self.path))
+
+        def weights(tensor: str) -> list[NDArray[np.float32]]:
+            found = [constant(values[layer.weight]) for layer in self.record.layers_of(tensor)]
+            return [weight.numpy() for weight in found if weight is not None]
+
+        seen: dict[Split, Collection] = {
+            split: self.collect(samples, 256 if split == "calibration" else 0)
+            for split, samples in texts.items()
+        }
+        choose_ranges(self.record.groups, weights, seen, QuantizationConfig(estimator="auto"))
+        return seen
+
+
+def main() -> int:
+    """Measure and print; 1 when a target is missed."""
+    options = parser(__doc__ or "")
+    options.add_argument("--full", action="store_true", help="memory of 2,048 texts, not 512")
+    options.add_argument("--peak-of", nargs=2, metavar=("N", "FOLDER"), help="used by itself")
+    chosen = options.parse_args()
+    if chosen.peak_of:
+        print(peak_of(int(chosen.peak_of[0]), Path(chosen.peak_of[1])))
+        return 0
+    with tempfile.TemporaryDirectory() as directory:
+        model, texts = prepared(Path(directory))
+        calibrator = Calibrator.of(model)
+        save_file(joined(texts["calibration"]), model / "texts.safetensors")
+        time_figures, collection = times(calibrator, texts)
+        figures = [
+            *time_figures,
+            *kl_figures(calibrator, collection),
+            *memory_figures(model, 2048 if chosen.full else 512),
+        ]
+    return finish("Calibration of MiniLM, 128 tokens", figures, chosen.json)
+
+
+def prepared(directory: Path) -> tuple[Path, Texts]:
+    """The folder of the canonical model, and texts that fill all positions."""
+    loaded = load_config(SET / "quantflow.toml", [f"run.directory={directory / 'run'}"])
+    context = Context(loaded, RunDirectory(loaded.run_directory))
+    run_stage(context, MODEL)
+    folder, settings = context.folder("00_model"), loaded.config.set.preprocess
+    record = ModelRecord.read(folder / "model.json")
+    preprocess = make_preprocessor(settings, record.inputs, SET)
+    texts: Texts = {}
+    for split, function in SOURCES.items():
+        records = load_function(function, SET)()
+        pool = Pool(split, records, shuffled(len(records), seed=0, stream=0), settings.column)
+        drawn = draw(pool, 6 * TEXTS, preprocess)
+        filled = [x for x in drawn.samples if x["attention_mask"].all()]
+        texts[split] = filled[:TEXTS]
+    return folder, texts
+
+
+def times(calibrator: Calibrator, texts: Texts) -> tuple[list[Figure], Collection]:
+    """Calibration against plain inference of all texts, and against onnxruntime's calibrator."""
+    plain = OnnxRuntimeRunner(calibrator.path)
+    every = [sample for samples in texts.values() for sample in samples]
+    calibration: Texts = {"calibration": texts["calibration"], "heldout": texts["heldout"][:1]}
+    infer(plain, every)
+    seen = calibrator.calibrate(texts)
+    inference, whole, half = least_of(
+        partial(infer, plain, every),
+        partial(calibrator.calibrate, texts),
+        partial(calibrator.calibrate, calibration),
+    )
+    peer = peer_seconds(calibrator, texts["calibration"], inference / 2)
+    return [
+        Figure(f"inference of {len(every)} texts, s", inference),
+        Figure("calibration on them, s", whole),
+        Figure("calibration / inference", whole / inference, 1.5, "at most"),
+        Figure(f"calibration on {TEXTS} texts, s", half),
+        Figure("onnxruntime's entropy calibrator, s (extrapolated)", peer),
+        Figure("onnxruntime / quantflow", peer / half, 20),
+    ], seen["calibration"]
+
+
+def infer(runner: Runner, samples: Sequence[Sample]) -> None:
+    """Plain inference, results thrown away."""
+    for part in batches(samples, BATCH):
+        runner.run(part.feeds)
+
+
+def least_of(*work: Callable[[], object]) -> list[float]:
+    """Least wall-clock seconds of each, measured in turn."""
+    return np.array([[seconds(one) for one in work] for _ in range(REPEATS)]).min(axis=0).tolist()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock time."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peer_seconds(calibrator: Calibrator, samples: Sequence[Sample], inference: float) -> float:
+    """Seconds that onnxruntime's calibrator would need for all tensors that quantflow looks at."""
+    from onnxruntime.quantization.calibrate import (  # noqa: TID251
+        CalibrationMethod,
+        create_calibrator,
+    )
+
+    tensors = [group.tensor for group in calibrator.record.groups]
+    chosen = set(tensors[PEER_TENSORS])
+    with tempfile.TemporaryDirectory() as directory:
+        peer: Any = create_calibrator(
+            calibrator.path,
+            augmented_model_path=f"{directory}/augmented.onnx",
+            calibrate_method=CalibrationMethod.Entropy,
+            extra_options={"num_bins": LINEAR_BINS, "num_quantized_bins": LEVELS},
+        )
+        # Only op types can be chosen from outside, which would take in outputs as well.
+        infos = peer.select_tensors_to_calibrate(peer.model)[1]
+        peer.model.graph.output.clear()
+
+        def chosen_of(_: object) -> tuple[set[str], Any]:
+            return chosen, infos
+
+        peer.select_tensors_to_calibrate = chosen_of
+        peer.augment_graph()
+        peer.create_inference_session()
+        feeds = iter([part.feeds for part in batches(samples, BATCH)])
+        with contextlib.redirect_stdout(io.StringIO()):
+            collection = seconds(lambda: peer.collect_data(Reader(feeds)))
+            search = seconds(peer.compute_data)
+    scale = len(tensors) / len(chosen)
+    return inference + scale * (max(collection - inference, 0.0) + search)
+
+
+class Reader:
+    """What onnxruntime's calibrator reads data from."""
+
+    def __init__(self, feeds: Iterator[dict[str, NDArray[Any]]]) -> None:
+        self._feeds = feeds
+
+    def get_next(self) -> dict[str, NDArray[Any]] | None:
+        """The next batch, or None."""
+        return next(self._feeds, None)
+
+
+def kl_figures(calibrator: Calibrator, collection: Collection) -> list[Figure]:
+    """The search of one symmetric threshold, over all of them."""
+    from onnxruntime.quantization.calibrate import HistogramCollector  # noqa: TID251
+
+    tensor = calibrator.record.groups[PEER_TENSORS.start].tensor
+    hist = collection.tensors[tensor].histogram
+    peer: Any = HistogramCollector("entropy", True, LINEAR_BINS, LEVELS, 99.99, "same")
+    counts, edges = linear(hist)
+    bound = np.float32(hist.absmax)
+    search = partial(peer.get_entropy_threshold, (counts, edges, -bound, bound, bound), LEVELS)
+    own = min(seconds(partial(kl, hist, symmetric=True)) for _ in range(20))
+    other = seconds(search)
+    return [
+        Figure("KL, one tensor, ms", 1e3 * own),
+        Figure("KL of onnxruntime, ms", 1e3 * other),
+        Figure("KL: onnxruntime / quantflow", other / own, 40),
+    ]
+
+
+def linear(hist: Histogram) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The counts over `LINEAR_BINS` equal bins, each grid bin put where its middle lies."""
+    from quantflow.ranges.density import density
+
+    found = density(hist)
+    edges = np.linspace(-hist.absmax, hist.absmax, LINEAR_BINS + 1)
+    counts, _ = np.histogram((found.left + found.right) / 2, edges, weights=found.mass)
+    return counts.astype(np.int64), edges.astype(np.float32)
+
+
+def memory_figures(model: Path, most: int) -> list[Figure]:
+    """Peak memory of a few and of many texts, each measured in a process of its own."""
+    few, many = (peak_in_process(count, model) for count in (TEXTS, most))
+    return [
+        Figure(f"peak memory, {TEXTS} texts, MiB", few),
+        Figure(f"peak memory, {most} texts, MiB", many),
+        Figure(f"growth from {TEXTS} to {most} texts, %", 100 * (many / few - 1), 5, "at most"),
+    ]
+
+
+def peak_in_process(count: int, model: Path) -> float:
+    """MiB, by a process that does nothing else."""
+    command = [sys.executable, __file__, "--peak-of", str(count), str(model)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def peak_of(count: int, model: Path) -> float:
+    """Calibrate on `count` texts and report this process's peak memory in MiB."""
+    arrays = load_file(model / "texts.safetensors")
+    calibrator = Calibrator.of(model)
+    calibrator.calibrate({"calibration": Varied(arrays, count), "heldout": Varied(arrays, BATCH)})
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@dataclass(frozen=True)
+class Varied(Sequence[Sample]):
+    """Some texts over and over, the tokens in another order every time, made as they are read."""
+
+    arrays: Sample
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: Any) -> Any:
+        if index >= self.size:
+            raise IndexError(index)
+        order = np.random.default_rng(index).permutation(LENGTH)
+        return {name: array[index % len(array)][order] for name, array in self.arrays.items()}
+
+
+def joined(samples: Sequence[Sample]) -> Sample:
+    """One array an input."""
+    return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

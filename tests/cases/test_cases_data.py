@@ -1,0 +1,92 @@
+"""Calibration data that is not what production sends, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quantflow.__main__ import main
+from tests.cases.drawn import drawn
+from tests.cli.tiny_project import DEPLOYMENT, add_deployment, write_project
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    """A command's exit status and its JSON."""
+    capsys.readouterr()
+    status = main([*arguments, "-q", "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(autouse=True)
+def no_atc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_other_traffic_fails_naming_features_and_the_layers_that_leave_their_range(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # C30: production is three times as large as what is calibrated on.
+    config = write_project(tmp_path)
+    add_deployment(config, scale=3.0)
+    options = ("-c", str(config), "--set", "set.samples=30")
+    assert asked(capsys, "prepare", *options)[0] == 0
+    assert asked(capsys, "build-set", *options)[0] == 1
+    assert asked(capsys, "calibrate", *options)[0] == 1
+    drift = json.loads((tmp_path / "run" / "10_set" / "drift.json").read_text())
+    coverage = json.loads((tmp_path / "run" / "20_ranges" / "coverage.json").read_text())
+    assert any("x." in reason for reason in drift["reasons"])
+    assert any(reason.startswith("first: ") for reason in coverage["reasons"])
+    # The share of production samples beyond the calibrated extremes, counted with numpy.
+    calibration = np.load(tmp_path / "candidates.npz")["x"][drawn(tmp_path)]
+    served = np.load(tmp_path / "deployment.npz")["x"][drawn(tmp_path, "heldout")]
+    low, high = calibration.min(), calibration.max()
+    margin = (high - low) / 510  # half a step of 255 counts as rounding
+    outside = ((served < low - margin) | (served > high + margin)).any(axis=1).mean()
+    assert outside > 0.5
+    (row,) = [row for row in coverage["rows"] if row["tensor"] == "x"]
+    assert row["samples_outside_fraction"] == pytest.approx(outside)
+    assert row["verdict"] == "fail"
+
+
+def test_the_first_sample_fifty_times_is_one_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # C28: as a vendor's how-to appends it; only what calibration is given matters here.
+    config = write_project(tmp_path)
+    rng = np.random.default_rng(5)
+    one = np.load(tmp_path / "candidates.npz")["x"][:1]
+    np.savez(tmp_path / "candidates.npz", x=np.repeat(one, 50, axis=0))
+    for name in ("deployment", "evaluation"):
+        samples = rng.standard_normal((200, 16)).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", x=samples)
+    config.write_text(config.read_text() + DEPLOYMENT + DEPLOYMENT.replace(
+        "deployment", "evaluation"))  # fmt: skip
+    options = ("-c", str(config), "--set", "set.samples=50")
+    assert asked(capsys, "prepare", *options)[0] == 0
+    status, tree = asked(capsys, "build-set", *options)
+    assert status == 1 and tree["verdict"] == "fail"
+    report = json.loads((tmp_path / "run" / "10_set" / "drift.json").read_text())
+    assert report["counts"]["calibration_duplicates"] == 49
+    assert report["counts"]["calibration_effective"] == 1
+    assert any("49 of 50" in reason for reason in report["reasons"])
+
+
+def test_candidates_taken_from_the_evaluation_data_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # C29: all twenty evaluation samples are candidates as well.
+    config = write_project(tmp_path)
+    candidates = np.load(tmp_path / "candidates.npz")["x"]
+    np.savez(tmp_path / "evaluation.npz", x=candidates[:20])
+    config.write_text(config.read_text() + DEPLOYMENT.replace("deployment", "evaluation"))
+    options = ("-c", str(config), "--set", "set.evaluation_samples=20", "--set", "set.samples=8")
+    assert asked(capsys, "prepare", *options)[0] == 0
+    asked(capsys, "build-set", *options)
+    report = json.loads((tmp_path / "run" / "10_set" / "drift.json").read_text())
+    assert any("equal evaluation samples" in reason for reason in report["reasons"])
+    # None of them is calibrated with.
+    assert not set(drawn(tmp_path)) & set(range(20))
