@@ -125,10 +125,10 @@ def shared_machine(config: RuntimeConfig, place: Place) -> RuntimeConfig:
     """The runtime section for a worker that shares its machine with others.
 
     Where onnxruntime chooses the number of threads, every worker gets an equal part of the
-    processors. Bits do not depend on it as far as was measured (onnxruntime 1.32, CPU with
-    AVX-512, 1 to 8 threads): all layer inputs and fp16 measures of MiniLM, MatMuls of 1 to 1024
-    rows and up to 11008 columns, convolutions, Softmax, LayerNormalization and reductions of up to
-    2^24 values were equal. onnxruntime makes no such promise, least of all on other devices.
+    processors. Bits do not depend on it as far as was measured (onnxruntime 1.32, two processors
+    with AVX-512, 1 to 8 threads): equal were all layer inputs and fp16 measures of MiniLM, MatMuls
+    of 1 to 1024 rows and inner sizes up to 11008, convolutions, Softmax, and means and maxima of 19
+    million values. onnxruntime makes no such promise, least of all on other devices.
     """
     if config.threads or place.local_count == 1:
         return config

@@ -19,6 +19,8 @@ def test_every_value_is_in_a_bin(name: str) -> None:
     assert edges[0] <= values.min() and edges[-1] >= values.max() and edges[0] <= 0 <= edges[-1]
     assert counts["calibration"].sum() == pytest.approx(hist.count)
     assert counts["heldout"].sum() == 0
+    if hist.absmax < np.finfo(np.float32).tiny:
+        return  # the histogram itself does not tell such values apart
     expected = np.histogram(values, edges)[0]
     wide = np.abs(edges[1:] - edges[:-1]) > 0.05 * np.abs(edges[1:])  # than the grid's own bins
     apart = np.abs(np.cumsum(counts["calibration"]) - np.cumsum(expected))[wide]
