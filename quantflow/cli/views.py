@@ -170,7 +170,15 @@ def timings(run: RunDirectory) -> dict[str, Any]:
         found: object = json.loads((run.root / "timings.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    entries = cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    return {name: entry for name, entry in entries.items() if _is_timing(entry)}
+
+
+def _is_timing(entry: object) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    given = cast(dict[str, object], entry)
+    return isinstance(given.get("seconds"), int | float) and isinstance(given.get("finished"), str)
 
 
 def timings_sheet(times: Mapping[str, Any]) -> Sheet:

@@ -167,3 +167,10 @@ def test_the_report_is_written_from_the_artifacts(call: Call, run: Path) -> None
     answer = call("report", "--run", run, "--json")
     assert answer.json == {"report": str(run / "report.html")}
     assert (run / "report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("text", ["[]", '{"a": [1]}', '{"a": {"seconds": "x"}}', "{"])
+def test_timings_of_another_shape_are_none(call: Call, run: Path, text: str) -> None:
+    (run / "timings.json").write_text(text)
+    answer = call("show", "timings", "--run", run, "--json")
+    assert answer.code == 0 and answer.json == {}
