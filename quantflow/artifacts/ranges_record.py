@@ -117,6 +117,7 @@ class Fp16Tensor(Record):
         overflow: whether a magnitude exceeds 65504 or is not finite.
         subnormal_fraction: share of values that are non-zero and below 2^-14, 0-1.
         flushed_fraction: share of values that are non-zero and become zero in fp16, 0-1.
+        finite: whether all its values are; an attention mask of minus infinity is not.
     """
 
     tensor: str
@@ -126,6 +127,7 @@ class Fp16Tensor(Record):
     overflow: bool
     subnormal_fraction: float
     flushed_fraction: float
+    finite: bool = True
 
 
 class Island(Record):

@@ -157,6 +157,10 @@ class RunDirectory:
             shutil.rmtree(former)
         return there
 
+    def drop_attempt(self, stage: str) -> None:
+        """Remove what an attempt under another configuration left unfinished."""
+        shutil.rmtree(self._partial(stage), ignore_errors=True)
+
     def keep_edits(self, stage: str) -> list[Path]:
         """Copy files that a person edited out of a stage's folder, before the stage runs anew.
 

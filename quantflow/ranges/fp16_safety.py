@@ -72,6 +72,7 @@ def measure_fp16(
             overflow=bool(absmax[i] > FP16_MAX or not finite[i]),
             subnormal_fraction=float(subnormal[i]),
             flushed_fraction=float(flushed[i]),
+            finite=bool(finite[i]),
         )
         for i, probe in enumerate(probes)
     ]

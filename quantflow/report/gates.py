@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quantflow.artifacts.comparison import Comparison
@@ -45,7 +46,7 @@ def all_gates(artifacts: Artifacts) -> list[Gate]:
     if artifacts.drift is not None:
         gates.append(drift_gate(artifacts.drift))
     if artifacts.ranges is not None:
-        gates.append(finite_gate(artifacts.ranges))
+        gates.append(finite_gate(artifacts.ranges, broken_outputs(artifacts)))
     if artifacts.coverage is not None:
         gates.append(coverage_gate(artifacts.coverage))
     if artifacts.sweep is not None:
@@ -69,13 +70,22 @@ def drift_gate(drift: DriftReport) -> Gate:
     return Gate("10_set", "drift", drift.verdict, drift.reasons, fix)
 
 
-def finite_gate(ranges: RangesRecord) -> Gate:
-    """Every value that was seen is finite."""
+def broken_outputs(artifacts: Artifacts) -> list[str]:
+    """The model's own outputs that hold NaN or Inf in float32."""
+    if artifacts.fp16 is None or artifacts.model is None:
+        return []
+    outputs = {info.name for info in artifacts.model.outputs}
+    return [x.tensor for x in artifacts.fp16.tensors if not x.finite and x.tensor in outputs]
+
+
+def finite_gate(ranges: RangesRecord, outputs: Sequence[str] = ()) -> Gate:
+    """Every value that was seen is finite, the model's outputs in float32 included."""
     reasons = tuple(
         f"{entry.tensor}: {entry.nan} NaN and {entry.inf} Inf on the {entry.split} samples, "
         f"in {', '.join(entry.samples)}"
         for entry in ranges.nonfinite
     )
+    reasons += tuple(f"output {name!r} is not finite in float32" for name in outputs)
     fix = "mend or remove the samples with NaN or Inf, or the layer that makes them"
     return Gate("20_ranges", "finite values", "fail" if reasons else "pass", reasons, fix)
 

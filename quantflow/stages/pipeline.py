@@ -54,6 +54,7 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
         _require_current(context, _BY_FOLDER[folder])
     inputs = stage.inputs(context)
     if not context.force and context.run.is_current(stage.folder, __version__, inputs):
+        context.run.drop_attempt(stage.folder)
         return StageOutcome(stage, ran=False, seconds=time.perf_counter() - start)
     kept = tuple(context.run.keep_edits(stage.folder))
     with context.run.writing(stage.folder, __version__, inputs, afresh=context.force) as folder:

@@ -13,6 +13,7 @@ from quantflow.graph.from_onnx import read_onnx
 from quantflow.graph.from_torch import export_torch, import_torch
 from quantflow.graph.layers import describe_model
 from quantflow.graph.model_io import save_model
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.stages.model_inputs import mask_input, mask_notes
 from quantflow.stages.stage import Context
 from quantflow.user_code import load_function
@@ -32,6 +33,8 @@ def work(context: Context, folder: Path) -> None:
     record = describe_model(model, config.target.buckets[0], mask=mask, notes=notes)
     origin = config.model.factory or Path(config.model.onnx or "").name
     save_model(model, folder / "model.onnx")
+    # Whatever onnxruntime would refuse is refused here, before any long work.
+    OnnxRuntimeRunner(folder / "model.onnx", config.runtime, optimize=False)
     said = (*record.notes, *mask_notes(config, record.inputs))
     record.model_copy(update={"origin": origin, "notes": said}).write(folder / "model.json")
     context.progress("layers, roles and groups", 3, 3)

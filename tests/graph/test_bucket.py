@@ -103,14 +103,16 @@ def test_outputs_that_become_constant_stay_outputs() -> None:
 
 def test_an_if_stays_and_computes_the_same() -> None:
     model = build(
-        """(float[batch,4] x, bool c) => (float[batch,4] y) { h = MatMul(x, w) y = If (c) <
+        """(float[batch,4] x, float[batch] f) => (float[batch,4] y) { h = MatMul(x, w)
+        m = ReduceMax <keepdims = 0> (f) c = Greater(m, zero) y = If (c) <
         then_branch = t () => (float[batch,4] t1) { t1 = MatMul(h, w2) },
         else_branch = e () => (float[batch,4] e1) { s = Shape(x) e0 = Reshape(h, s)
         e1 = Relu(e0) }> }""",
-        {"w": W, "w2": rand(4, 4, seed=1)},
+        {"w": W, "w2": rand(4, 4, seed=1), "zero": np.array(0, np.float32)},
     )
-    for flag in (True, False):
-        check_bucket(model, {"x": rand(2, 4), "c": np.array(flag)}, batch=2)
+    for flag in (1, -1):
+        feeds = {"x": rand(2, 4), "f": np.full(2, flag, np.float32)}
+        check_bucket(model, feeds, batch=2)
 
 
 def test_every_dimension_that_a_bucket_leaves_free_is_named() -> None:

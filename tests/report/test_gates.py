@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from quantflow.artifacts.ranges_record import NonFinite
+from quantflow.artifacts.ranges_record import NonFinite, RangesRecord
 from quantflow.artifacts.record import Verdict
 from quantflow.errors import ExitCode
 from quantflow.report.artifacts import read_artifacts
@@ -143,3 +143,8 @@ def test_the_next_step_is_the_failed_gate_before_the_conversion(tmp_path: Path) 
 def test_the_next_step_of_an_empty_run_is_the_first_command(tmp_path: Path) -> None:
     run = write_run(tmp_path / "full")
     assert next_steps(read_artifacts(type(run)(tmp_path / "empty"))) == ["run `quantflow prepare`"]
+
+
+def test_an_output_that_is_not_finite_fails_though_no_layer_reads_it() -> None:
+    gate = finite_gate(RangesRecord(ranges=(), nonfinite=()), ["scores"])
+    assert gate.verdict == "fail" and "'scores'" in gate.reasons[0]
