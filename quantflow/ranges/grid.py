@@ -65,9 +65,7 @@ def empty() -> Histogram:
     return Histogram(np.zeros(BINS, np.int64), float("inf"), float("-inf"))
 
 
-def observe(
-    values: NDArray[np.float32], extent: tuple[float, float] | None = None
-) -> Histogram:
+def observe(values: NDArray[np.float32], extent: tuple[float, float] | None = None) -> Histogram:
     """Histogram of an array of any shape, float32.
 
     Args:
