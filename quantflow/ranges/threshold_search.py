@@ -12,27 +12,8 @@ from quantflow.ranges.bounds import Bounds
 Cost = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 """Cost of ``(C,)`` lower and ``(C,)`` upper bounds, ``(C,)`` float64; inf where not allowed."""
 
-_IN_CACHE = 1 << 14
-"""Numbers in an array of intermediate results that stays in a core's cache."""
-
 # Costs that differ by less are rounding noise of their float64 sums.
 _TIE_RELATIVE, _TIE_ABSOLUTE = 1e-9, 1e-13
-
-
-def in_blocks(cost: Cost, width: int) -> Cost:
-    """A cost that is computed for a few candidates at a time, which is faster than for all.
-
-    Args:
-        cost: makes arrays ``(C, width)``.
-        width: see `cost`.
-    """
-    size = max(1, _IN_CACHE // max(width, 1))
-
-    def blocks(lows: NDArray[np.float64], highs: NDArray[np.float64]) -> NDArray[np.float64]:
-        starts = range(0, len(lows), size)
-        return np.concatenate([cost(lows[i : i + size], highs[i : i + size]) for i in starts])
-
-    return blocks
 
 
 def search(lows: NDArray[np.float64], highs: NDArray[np.float64], cost: Cost) -> Bounds:

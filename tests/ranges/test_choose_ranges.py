@@ -12,7 +12,6 @@ from quantflow.ranges.choose_ranges import choose_ranges
 from quantflow.ranges.collect import Collection, TensorStatistics
 from quantflow.ranges.estimators import SHRINKS
 from quantflow.ranges.grid import observe
-from quantflow.ranges.threshold_search import in_blocks
 
 NAMES = [f"t{i}" for i in range(9)]
 
@@ -50,12 +49,3 @@ def test_the_choice_does_not_depend_on_the_other_tensors() -> None:
     assert [(x.tensor, x.split) for x in rows if x.chosen] == [
         (name, split) for name in NAMES[::-1] for split in ("calibration", "heldout")
     ]
-
-
-def test_costs_in_blocks_are_those_of_all_candidates_at_once() -> None:
-    def cost(lows: NDArray[np.float64], highs: NDArray[np.float64]) -> NDArray[np.float64]:
-        return lows * 3 + highs
-
-    lows, highs = np.arange(1000.0), np.arange(1000.0)[::-1]
-    for width in (1, 100, 10**6):
-        assert (in_blocks(cost, width)(lows, highs) == cost(lows, highs)).all()
