@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,7 @@ from quantflow.target.dialect import (
     input_of,
     int_attribute,
     is_int8_layer,
+    is_int8_pair,
     label,
     nodes_of,
     numbers,
@@ -23,6 +24,9 @@ from quantflow.target.dialect import (
     produced_by,
     static_dims,
 )
+
+_OUTPUTS: Final = {0: ir.DataType.FLOAT, 1: ir.DataType.FLOAT16}
+"""What the values of ``dtype`` stand for."""
 
 
 def dequant_inputs(model: ir.Model) -> Iterator[LintFinding]:
@@ -52,6 +56,18 @@ def dequant_attributes(model: ir.Model) -> Iterator[LintFinding]:
             yield _error("dequant-attributes", node, what, "write 0 for float32, 1 for float16")
 
 
+def dequant_types(model: ir.Model) -> Iterator[LintFinding]:
+    """What it writes is declared as what ``dtype`` says."""
+    for node in nodes_of(model, "AscendDequant"):
+        dtype = int_attribute(node, "dtype", 0)
+        wanted = _OUTPUTS.get(dtype) if dtype is not None else None
+        for value in node.outputs:
+            if wanted is not None and value.dtype not in (None, wanted):
+                what = f"it writes {wanted}, and {value.name!r} is declared as {value.dtype}"
+                fix = "make attribute 'dtype' and the declared type agree"
+                yield _error("dequant-types", node, what, fix)
+
+
 def dequant_scales(model: ir.Model) -> Iterator[LintFinding]:
     """``deq_scale`` is a 1-D uint64 initializer of positive finite float32 bits."""
     for node in nodes_of(model, "AscendDequant"):
@@ -71,10 +87,12 @@ def _length_problem(node: ir.Node, tensor: ir.TensorProtocol) -> str:
     dims = static_dims(tensor)
     layer = _layer_of(node)
     channels = output_channels(layer) if layer is not None else None
+    if layer is not None and is_int8_pair(layer):
+        channels = 1
     if len(dims) != 1 or dims[0] == 0:
         return f"deq_scale has shape {dims}; it is 1-D"
     if channels is not None and dims[0] not in (1, channels):
-        return f"deq_scale has {dims[0]} numbers, the layer {channels} output channels"
+        return f"deq_scale has {dims[0]} numbers, the layer {channels} output channel(s)"
     return ""
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from quantflow.target.module_path import module_path
+
 LAYER_OPS: Final = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul", "AveragePool"))
 """Op types that may read the output of an AscendQuant."""
 
@@ -22,14 +24,14 @@ class LintFinding:
 
     Attributes:
         level: an `error` makes atc refuse the model or compute something else, a `warning` costs
-            speed or cannot be checked.
+            speed or cannot be checked, an `info` is good to know.
         rule: name of the rule, such as ``quant-attributes``.
         what: what is wrong, in one sentence.
         where: node, value or op type; empty for the model as a whole.
         fix: what to do.
     """
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "warning", "info"]
     rule: str
     what: str
     where: str = ""
@@ -48,9 +50,10 @@ def nodes_of(model: ir.Model, *op_types: str) -> Iterator[ir.Node]:
 
 
 def label(node: ir.Node) -> str:
-    """How a node is called in a finding."""
+    """How a node is called in a finding: its name, and the torch module where that says more."""
+    path = module_path(node)
     if node.name:
-        return node.name
+        return f"{node.name} ({path})" if path and path not in node.name else node.name
     outputs = ", ".join(str(value.name) for value in node.outputs)
     return f"{node.op_type} without a name (writes {outputs})"
 
@@ -94,6 +97,17 @@ def int_attribute(node: ir.Node, name: str, default: int) -> int | None:
     if attribute.is_ref() or attribute.type != ir.AttributeType.INT:
         return None
     return int(attribute.value)
+
+
+def has_int8_layers(model: ir.Model) -> bool:
+    """Whether the model is written in the dialect at all; an ordinary float model is not."""
+    return next(nodes_of(model, "AscendQuant", "AscendDequant"), None) is not None
+
+
+def is_int8_pair(node: ir.Node) -> bool:
+    """Whether the node is a MatMul of two variables that both come from an AscendQuant."""
+    quants = [produced_by(input_of(node, index), "AscendQuant") for index in (0, 1)]
+    return node.op_type == "MatMul" and None not in quants
 
 
 def is_int8_layer(node: ir.Node) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from quantflow.target.dialect import LintFinding, label, nodes_of
+from quantflow.target.dialect import LintFinding, has_int8_layers, label, nodes_of
 
 
 def control_flow(model: ir.Model) -> Iterator[LintFinding]:
@@ -35,7 +35,7 @@ def node_names(model: ir.Model) -> Iterator[LintFinding]:
     counts = Counter(node.name or "" for node in model.graph.all_nodes())
     if counts[""]:
         yield LintFinding(
-            "error",
+            "error" if has_int8_layers(model) else "warning",
             "node-names",
             f"{counts['']} node(s) have no name",
             fix="name every node; options and messages refer to nodes by name",
@@ -83,6 +83,8 @@ def _unready(node: ir.Node, value: ir.Value) -> LintFinding:
 
 def static_shapes(model: ir.Model) -> Iterator[LintFinding]:
     """An INT8 model is compiled for fixed shapes only."""
+    if not has_int8_layers(model):
+        return
     for kind, values in (("input", model.graph.inputs), ("output", model.graph.outputs)):
         for value in values:
             if not _is_static(value):

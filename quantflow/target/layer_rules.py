@@ -14,6 +14,7 @@ from quantflow.target.dialect import (
     input_of,
     int_attribute,
     is_int8_layer,
+    is_int8_pair,
     label,
     nodes_of,
     output_channels,
@@ -28,6 +29,8 @@ def layer_weights(model: ir.Model) -> Iterator[LintFinding]:
     """An INT8 layer has a constant int8 weight, and an int8 weight belongs to an INT8 layer."""
     for node in nodes_of(model, *WEIGHTED_OPS):
         weight = constant(input_of(node, 1))
+        if is_int8_pair(node):
+            continue
         if is_int8_layer(node):
             if weight is None or weight.dtype != ir.DataType.INT8:
                 found = "not an initializer" if weight is None else weight.dtype.name
@@ -36,9 +39,32 @@ def layer_weights(model: ir.Model) -> Iterator[LintFinding]:
             elif node.op_type in ("MatMul", "Gemm") and len(static_dims(weight)) != 2:
                 what = f"its weight has {len(static_dims(weight))} dimensions"
                 yield _error("layer-weights", node, what, "weights of this op are 2-D")
+            elif node.op_type in ("Conv", "ConvTranspose"):
+                yield from _filter(node, static_dims(weight))
         elif weight is not None and weight.dtype == ir.DataType.INT8:
             what = "its weight is int8, its activation does not come from an AscendQuant"
             yield _error("layer-weights", node, what, "a layer in fp16 reads the float weight")
+
+
+def _filter(node: ir.Node, dims: tuple[int, ...]) -> Iterator[LintFinding]:
+    """Rank and channels of a convolution's weight."""
+    groups = int_attribute(node, "group", 1)
+    if not 3 <= len(dims) <= 5:
+        what = f"its weight has {len(dims)} dimensions"
+        yield _error("layer-weights", node, what, "filters have 3 to 5: 1-D, 2-D or 3-D")
+        return
+    if not groups or dims[0] % groups:
+        what = f"its weight has {dims[0]} filters for {groups} groups"
+        yield _error("layer-weights", node, what, "the groups share the filters out evenly")
+        return
+    source = input_of(node, 0)
+    shape = source.shape if source is not None else None
+    channels = shape[1] if shape is not None and shape.rank() > 1 else None
+    wanted = dims[0] if node.op_type == "ConvTranspose" else dims[1] * groups
+    if isinstance(channels, int) and channels != wanted:
+        what = f"its weight is for {wanted} channels, its input has {channels}"
+        fix = "weights are (N, C / groups, ...), of ConvTranspose (C, N / groups, ...)"
+        yield _error("layer-weights", node, what, fix)
 
 
 def layer_attributes(model: ir.Model) -> Iterator[LintFinding]:

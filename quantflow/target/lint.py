@@ -11,7 +11,15 @@ from typing import Final
 
 import onnx_ir as ir
 
-from quantflow.target import dequant_rules, graph_rules, layer_rules, op_rules, quant_rules
+from quantflow.target import (
+    attribute_rules,
+    dequant_rules,
+    graph_rules,
+    layer_rules,
+    op_rules,
+    quant_rules,
+    type_rules,
+)
 from quantflow.target.dialect import LintFinding
 from quantflow.target.op_table import Cann
 
@@ -22,8 +30,13 @@ _RULES: Final[tuple[Callable[[ir.Model], Iterator[LintFinding]], ...]] = (
     graph_rules.node_names,
     graph_rules.topological_order,
     graph_rules.static_shapes,
+    attribute_rules.op_attributes,
+    attribute_rules.op_inputs,
+    type_rules.element_types,
     quant_rules.quant_attributes,
+    quant_rules.quant_sources,
     quant_rules.quant_readers,
+    quant_rules.quant_pairs,
     quant_rules.quant_duplicates,
     layer_rules.layer_weights,
     layer_rules.layer_attributes,
@@ -31,6 +44,7 @@ _RULES: Final[tuple[Callable[[ir.Model], Iterator[LintFinding]], ...]] = (
     layer_rules.layer_outputs,
     dequant_rules.dequant_inputs,
     dequant_rules.dequant_attributes,
+    dequant_rules.dequant_types,
     dequant_rules.dequant_scales,
 )
 

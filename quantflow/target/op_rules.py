@@ -30,7 +30,7 @@ def opset_import(model: ir.Model, cann: Cann) -> Iterator[LintFinding]:
             "error",
             "opset",
             f"the model imports opset {opset}; CANN {cann} reads {LOWEST_OPSET} to {ceiling}",
-            fix="change target.cann, or export the model at another opset",
+            fix=f"`quantflow prepare` writes it at {ceiling}; or export it there",
         )
     for domain in model.opset_imports:
         if domain not in (*_DOMAINS, "ai.onnx"):
@@ -68,8 +68,8 @@ def standard_int8_ops(model: ir.Model) -> Iterator[LintFinding]:
                 f"atc has no parser for {op_type[1]} and stops with E16002 (E19010 in older "
                 f"versions); {_places(nodes)}",
                 op_type[1],
-                "give atc the deploy model with AscendQuant and AscendDequant; the QDQ twin is for "
-                "onnxruntime",
+                "`quantflow from-qdq FILE` writes the model with AscendQuant and AscendDequant in "
+                "their place; a QDQ twin of quantflow's own is for onnxruntime",
             )
 
 
@@ -92,7 +92,7 @@ def op_coverage(model: ir.Model, cann: Cann) -> Iterator[LintFinding]:
                 f"at opset {version} atc stops with E16002, since it has {reason} for {op_type}; "
                 f"{_places(by_type[domain, op_type])}",
                 f"{domain}::{op_type}" if domain else op_type,
-                "rewrite the node with ops that atc has, or export at another opset",
+                "`quantflow prepare` rewrites what it can; else write it with ops that atc has",
             )
 
 

@@ -11,7 +11,15 @@ from typing import Final
 
 import onnx_ir as ir
 
-from quantflow.target.dialect import LAYER_OPS, LintFinding, input_of, label, nodes_of
+from quantflow.target.dialect import (
+    LAYER_OPS,
+    LintFinding,
+    constant,
+    input_of,
+    is_int8_pair,
+    label,
+    nodes_of,
+)
 
 SCALE_MIN: Final = 2.0**-23
 SCALE_MAX: Final = 2.0**23
@@ -74,7 +82,8 @@ def quant_readers(model: ir.Model) -> Iterator[LintFinding]:
         readers = [
             f"{label(use.node)} ({use.node.op_type}, input {use.idx})"
             for use in output.uses()
-            if use.node.op_type not in LAYER_OPS or use.idx != 0
+            if use.node.op_type not in LAYER_OPS
+            or (use.idx != 0 and not (use.idx == 1 and is_int8_pair(use.node)))
         ]
         if output.is_graph_output():
             readers.append("the output of the graph")
@@ -88,6 +97,35 @@ def quant_readers(model: ir.Model) -> Iterator[LintFinding]:
             )
         if not readers and not output.uses():
             yield LintFinding("warning", "quant-readers", "nobody reads it", label(node), "drop it")
+
+
+def quant_sources(model: ir.Model) -> Iterator[LintFinding]:
+    """What is quantized is a float tensor that is computed, in float32 or float16."""
+    for node in nodes_of(model, "AscendQuant"):
+        source = input_of(node, 0)
+        if source is None:
+            continue
+        if source.dtype not in (None, ir.DataType.FLOAT, ir.DataType.FLOAT16):
+            what = f"its input {source.name!r} is {source.dtype}"
+            fix = "quantize float32 or float16, put a Cast in front"
+            yield LintFinding("error", "quant-sources", what, label(node), fix)
+        elif constant(source) is not None:
+            what = f"its input {source.name!r} is constant"
+            fix = "only activations are quantized by a node; store weights as int8"
+            yield LintFinding("warning", "quant-sources", what, label(node), fix)
+
+
+def quant_pairs(model: ir.Model) -> Iterator[LintFinding]:
+    """A MatMul of two variables is symmetric: neither input has an offset."""
+    for node in nodes_of(model, "MatMul"):
+        if not is_int8_pair(node):
+            continue
+        for value in node.inputs[:2]:
+            quant = value.producer() if value is not None else None
+            offset = quant.attributes.get("offset") if quant is not None else None
+            if quant is not None and offset is not None and offset.value != 0:
+                what = f"it feeds a MatMul of two variables, {label(node)}, with an offset"
+                yield LintFinding("error", "quant-pairs", what, label(quant), "write offset 0")
 
 
 def quant_duplicates(model: ir.Model) -> Iterator[LintFinding]:

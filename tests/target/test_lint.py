@@ -117,6 +117,18 @@ def int8_weight_of_a_float_layer(model: onnx.ModelProto) -> None:
     node(model, "mm").input[0] = "x"
 
 
+def quantize_integers(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+
+
+def unconnected_relu(model: onnx.ModelProto) -> None:
+    del node(model, "relu").input[:]
+
+
+def third_operand(model: onnx.ModelProto) -> None:
+    node(model, "add").input.append("b")
+
+
 high_bits = deq_scale([0.5, 0.25, 0.125]) | np.uint64(1 << 40)
 
 ERRORS: list[tuple[str, str, Callable[[onnx.ModelProto], None]]] = [
@@ -137,7 +149,10 @@ ERRORS: list[tuple[str, str, Callable[[onnx.ModelProto], None]]] = [
     ("quant-attributes", "q", replace_quant(offset=-129.0)),
     ("quant-attributes", "q", replace_quant(offset=float("inf"))),
     ("quant-readers", "q", set_input("relu", 0, "xq")),
-    ("quant-readers", "q", set_input("mm", 1, "xq")),
+    ("quant-readers", "q", set_input("gemm", 1, "xq")),
+    ("quant-pairs", "q", set_input("mm", 1, "xq")),  # whose offset is not 0
+    ("quant-sources", "q", quantize_integers),
+    ("dequant-types", "dq", set_attribute("dq", "dtype", 1)),
     ("quant-readers", "q", int8_output),
     ("dequant-attributes", "dq", set_attribute("dq", "dtype", 2)),
     ("dequant-attributes", "dq", set_attribute("dq", "dtype", 1.0)),
@@ -158,6 +173,11 @@ ERRORS: list[tuple[str, str, Callable[[onnx.ModelProto], None]]] = [
     ("layer-weights", "mm", int8_weight_of_a_float_layer),
     ("layer-attributes", "gemm", set_attribute("gemm", "transB", 1)),
     ("layer-attributes", "gemm", set_attribute("gemm", "alpha", 0.5)),
+    ("op-attributes", "relu", set_attribute("relu", "alpha", 0.5)),
+    ("op-attributes", "gemm", set_attribute("gemm", "alpha", 1)),
+    ("op-inputs", "relu", unconnected_relu),
+    ("op-inputs", "add", third_operand),
+    ("element-types", "g", append("Cast", ["r"], ["t"], name="g", to=TensorProto.STRING)),
     ("layer-biases", "add", replace_initializer("b", np.ones(3, np.float32))),
     ("layer-biases", "add", replace_initializer("b", np.ones(2, np.int32))),
     ("layer-biases", "add", swap_bias),
@@ -197,11 +217,18 @@ def test_each_departure_is_an_error_that_names_its_place(
     assert all(finding.what for finding in found)
 
 
+def with_constant(model: onnx.ModelProto, dtype: Any = np.float32) -> onnx.ModelProto:
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((2, 4), dtype), "c"))
+    return model
+
+
 WARNINGS: list[tuple[str, Callable[[onnx.ModelProto], None]]] = [
     ("quant-attributes", replace_quant(offest=1.0)),
     ("quant-duplicates", lambda model: model.graph.node.append(quant("q2", "x", "xq2"))),
     ("quant-readers", lambda model: model.graph.node.append(quant("q2", "x", "t", scale=2.0))),
     ("dequant-attributes", set_attribute("dq", "dtype", None)),
+    ("quant-sources", lambda model: set_input("q", 0, "c")(with_constant(model))),
+    ("element-types", lambda model: with_constant(model, np.float64)),
 ]
 
 
