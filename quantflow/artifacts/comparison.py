@@ -6,7 +6,7 @@ from typing import Literal
 
 from quantflow.artifacts.record import Record, Verdict
 
-Precision = Literal["fp32", "fp16", "int8"]
+Precision = Literal["fp32", "fp16", "fp16_plain", "int8"]
 
 
 class Fidelity(Record):
@@ -61,7 +61,7 @@ class Comparison(Record):
         fidelity_gap: |int8 - qdq| of cosine_mean.
         flip_noise: |difference| of cosine_mean between the QDQ twin run with and without graph
             optimizations: what rounding flips alone do.
-        task: metric by precision; empty without a task.
+        task: metric by precision, `fp16_plain` only where there are islands; empty without a task.
         task_metric: its name, or empty.
         layers: in graph order.
         verdict: fail when int8 misses the budget or a value is not finite.
@@ -136,6 +136,7 @@ class Summary(Record):
         drift: does the calibration set look like deployment?
         coverage: does deployment stay inside the calibrated ranges?
         plan: which layers are INT8.
+        notes: what a person should know of the model, such as what the figures do not cover.
     """
 
     verdict: Verdict
@@ -150,3 +151,4 @@ class Summary(Record):
     drift: SummaryGate | None = None
     coverage: SummaryGate | None = None
     plan: SummaryPlan | None = None
+    notes: tuple[str, ...] = ()

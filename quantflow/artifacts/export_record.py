@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from quantflow.artifacts.record import Record, Verdict
+from quantflow.config import Granularity
 
 
 class LayerFactors(Record):
@@ -16,7 +17,9 @@ class LayerFactors(Record):
         reason: why it is not INT8, or empty.
         scale_d: activation scale; None unless INT8.
         offset_d: activation zero point; None unless INT8.
-        scale_w: weight scales, one or one per output channel; empty unless INT8.
+        scale_w: weight scales, one or one per output channel; empty unless INT8. Without a weight
+            it is the scale of the other activation, or 1 for an AveragePool.
+        weight_granularity: what was asked for; None unless INT8 with a weight.
     """
 
     layer: str
@@ -26,6 +29,7 @@ class LayerFactors(Record):
     scale_d: float | None = None
     offset_d: int | None = None
     scale_w: tuple[float, ...] = ()
+    weight_granularity: Granularity | None = None
 
 
 class BucketFiles(Record):
@@ -39,6 +43,7 @@ class BucketFiles(Record):
         float_twin: the same graph in float32, for an fp16 conversion to compare with.
         qdq: the QDQ twin, for onnxruntime.
         keep_dtype: atc's --keep_dtype file for the fp32 islands, or None without islands.
+        customize_dtypes: atc's --customize_dtypes file, to give it in place of that one, or None.
         unkept_islands: islands without a name that atc knows, which no file can keep in fp32.
         op_types: number of nodes of every op type in the deploy model.
     """
@@ -50,6 +55,7 @@ class BucketFiles(Record):
     float_twin: str
     qdq: str
     keep_dtype: str | None
+    customize_dtypes: str | None = None
     unkept_islands: tuple[str, ...] = ()
     op_types: dict[str, int]
 
@@ -92,6 +98,22 @@ class LayerParity(Record):
     int8_equal_fraction: float
 
 
+class BucketParity(Record):
+    """Parity of one bucket.
+
+    Attributes:
+        bucket: its name.
+        verdict: as in `ParityReport`.
+        cosine_min: least cosine over the layers.
+        samples: number of calibration samples, cut or padded to the bucket.
+    """
+
+    bucket: str
+    verdict: Verdict
+    cosine_min: float
+    samples: int
+
+
 class ParityReport(Record):
     """`40_onnx/parity.json`.
 
@@ -99,9 +121,11 @@ class ParityReport(Record):
         verdict: fail when a layer's cosine is below 0.99999, an accumulator differs, or fewer than
             99.999% of a layer's int8 inputs agree.
         cosine_min: least cosine over the layers (1 without INT8 layers).
-        layers: in graph order.
+        layers: in graph order; of several buckets, the worst of each layer.
+        buckets: in the order of the configuration.
     """
 
     verdict: Verdict
     cosine_min: float
     layers: tuple[LayerParity, ...]
+    buckets: tuple[BucketParity, ...] = ()

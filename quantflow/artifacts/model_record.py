@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from quantflow.artifacts.given_record import GivenLayer
 from quantflow.artifacts.record import Record
 from quantflow.config import Role
 
@@ -58,7 +59,7 @@ class Layer(Record):
         bias: its 1-D bias initializer, if any.
         bias_node: the Add that applies the bias, where a node of its own does.
         output: the value after the bias.
-        macs: multiply-accumulates for one sample in the first bucket.
+        macs: multiply-accumulates for one sample in the first bucket; 0 without a weight.
         float_reason: why the layer cannot be INT8, or empty.
         window: of a convolution or pooling, else None.
         second_input: the other activation of a MatMul of two variables, else empty.
@@ -98,17 +99,23 @@ class Group(Record):
     macs: int
 
 
+Layout = Literal["positions", "flat", "none"] | tuple[int, ...]
+"""Where a mask's positions are in a tensor: `positions` for ``(batch, length, ...)``, `flat` for
+``(batch * length, ...)``, `none` where the mask does not map and padding counts like any other
+value. Else the axis of the batch (or of the batch merged with another one that comes after it),
+then the axes along the length: ``(0, 2)`` for ``(batch, channels, length)``."""
+
+
 class PaddedTensor(Record):
     """How the axes of a tensor relate to the attention mask.
 
     Attributes:
         tensor: name of the value.
-        layout: `positions` for ``(batch, length, ...)``, `flat` for ``(batch * length, ...)``,
-            `none` where the mask does not map and padding counts like any other value.
+        layout: see `Layout`.
     """
 
     tensor: str
-    layout: Literal["positions", "flat", "none"]
+    layout: Layout
 
 
 class ModelRecord(Record):
@@ -122,6 +129,7 @@ class ModelRecord(Record):
         padding: for every quantizable tensor, how padding is recognised in it.
         notes: what a person should know, such as If bodies that stay float.
         origin: the factory, or the name of the ONNX file; empty where it is not known.
+        given: of a model that came quantized, how its INT8 layers were; empty for a float model.
     """
 
     opset: int
@@ -132,6 +140,7 @@ class ModelRecord(Record):
     padding: tuple[PaddedTensor, ...]
     notes: tuple[str, ...] = ()
     origin: str = ""
+    given: tuple[GivenLayer, ...] = ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -147,3 +156,8 @@ class ModelRecord(Record):
     def layers_of(self, tensor: str) -> list[Layer]:
         """The quantizable layers that read `tensor`."""
         return [x for x in self.layers if x.input == tensor and not x.float_reason]
+
+    def group_of(self, tensor: str) -> str:
+        """Name of the group that falls back with a quantized tensor."""
+        readers = (x for x in self.layers if tensor in (x.input, x.second_input))
+        return next(x.group for x in readers if not x.float_reason)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from quantflow.artifacts.record import Record
 
-OmStatus = Literal["converted", "not-converted", "failed"]
+OmStatus = Literal["converted", "not-converted", "refused", "failed"]
 
 
 class Finding(Record):
@@ -30,7 +30,8 @@ class Conversion(Record):
 
     Attributes:
         bucket: name of the bucket.
-        status: `converted` only when exit code, success line and .om header agree.
+        status: `converted` only when exit code, success line and .om header agree; `refused` when
+            preflight found an error, so that atc was not started; `failed` when atc was.
         reason: why it is not `converted`, or empty.
         command: atc's argument list, paths relative to `50_om`.
         om: the .om file, relative to `50_om`, when converted.

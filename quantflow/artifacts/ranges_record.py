@@ -19,6 +19,7 @@ class TensorRange(Record):
         estimator: which estimator gave them; with `auto`, the one it chose.
         symmetric: whether the zero point is 0.
         reason: why `auto` chose it, or empty.
+        overridden: the settings that an override of the configuration gave, or empty.
     """
 
     tensor: str
@@ -27,6 +28,7 @@ class TensorRange(Record):
     estimator: str
     symmetric: bool
     reason: str = ""
+    overridden: str = ""
 
     @property
     def params(self) -> QuantParams:

@@ -12,9 +12,9 @@ class GroupScore(Record):
     Attributes:
         group, role: which.
         mac_fraction: its share of the layers' multiply-accumulates, 0-1.
-        value: the metric's mean over the search samples.
-        damage: how far that is from a perfect value, 0 or more; larger is worse, whichever way the
-            metric points.
+        value: the metric over the search samples, their mean but for perplexity.
+        damage: how far that is from the float model's value; larger is worse, whichever way the
+            metric points. Of perplexity, the logarithm of the ratio of the two.
         low, high: 95% bootstrap interval of the damage.
         tied: whether its interval overlaps that of the next group in the ranking.
     """

@@ -17,6 +17,7 @@ from onnxscript.optimizer import fold_constants_ir
 from quantflow.errors import Problem, QuantflowError
 from quantflow.graph.edit import all_values, constant, copy_model
 from quantflow.graph.names import LAYER_OPS
+from quantflow.graph.passes.resolve_auto_pad import resolve_auto_pad
 from quantflow.graph.quiet import quiet
 
 FOLD_LIMIT_BYTES = 2**28
@@ -45,26 +46,27 @@ def bucket_model(model: ir.Model, dims: Mapping[str, int]) -> ir.Model:
     fold(copy)
     _restore(copy, tensors)
     infer_shapes(copy)
+    resolve_auto_pad(copy)
     return copy
 
 
-def _layer_inputs(model: ir.Model) -> dict[str, str]:
-    """The activation that every layer reads, by the layer's node name."""
-    names = dict[str, str]()
-    for node in model.graph:
-        if node.op_type in LAYER_OPS:
-            variables = [value for value in node.inputs[:2] if value and constant(value) is None]
-            if len(variables) == 1:
-                names[str(node.name)] = str(variables[0].name)
-    return names
+def _layer_inputs(model: ir.Model) -> dict[tuple[str, int], str]:
+    """The activations that every layer reads, by the layer's node name and number of the input."""
+    return {
+        (str(node.name), index): str(value.name)
+        for node in model.graph
+        if node.op_type in LAYER_OPS or node.op_type == "AveragePool"
+        for index, value in enumerate(node.inputs[:2])
+        if value is not None and constant(value) is None
+    }
 
 
-def _restore(model: ir.Model, tensors: Mapping[str, str]) -> None:
+def _restore(model: ir.Model, tensors: Mapping[tuple[str, int], str]) -> None:
     """Give layer inputs back the names they lost, as a Reshape does that leaves the shape alone."""
     restored = dict[str, ir.Value]()
     for node in list(model.graph):
-        name = tensors.get(str(node.name))
         for index, value in enumerate(node.inputs[:2]):
+            name = tensors.get((str(node.name), index))
             if name is None or value is None or constant(value) is not None or value.name == name:
                 continue
             if name not in restored:
@@ -87,9 +89,14 @@ def fold(model: ir.Model) -> None:
                 output_size_limit=FOLD_LIMIT_BYTES,
             )
             RemoveUnusedNodesPass()(model)
-        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        lift_constants(model)
         RemoveUnusedNodesPass()(model)
         TopologicalSortPass()(model)
+
+
+def lift_constants(model: ir.Model) -> None:
+    """Make an initializer of every Constant node, in place."""
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
 
 
 def infer_shapes(model: ir.Model) -> None:
@@ -100,7 +107,7 @@ def infer_shapes(model: ir.Model) -> None:
 
 def bucket_name(dims: Mapping[str, int]) -> str:
     """Name of a bucket, such as ``batch1_length128``; fit for file names."""
-    parts = (re.sub(r"\W+", "-", name) + str(size) for name, size in dims.items())
+    parts = (re.sub(r"\W+", "-", name, flags=re.ASCII) + str(size) for name, size in dims.items())
     return "_".join(parts).lstrip("-") or "static"
 
 

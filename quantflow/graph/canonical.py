@@ -6,9 +6,6 @@ for, with unique names, constants folded and Gemm in its plain form. Q, K and V 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     ClearMetadataAndDocStringPass,
@@ -19,30 +16,22 @@ from onnx_ir.passes.common import (
     RemoveInitializersFromInputsPass,
     RemoveUnusedOpsetsPass,
 )
-from onnxscript.rewriter import rewrite
-from onnxscript.rewriter.rules.common import (
-    fuse_batchnorm_into_conv_rule,
-    fuse_batchnorm_into_conv_transpose_rule,
-    fuse_batchnorm_into_gemm_rule,
-)
 
-from quantflow.errors import Problem, QuantflowError, fail
-from quantflow.graph.bucket import fold, infer_shapes
+from quantflow.errors import fail
+from quantflow.graph.bucket import fold, infer_shapes, lift_constants
 from quantflow.graph.edit import opset, with_bodies
+from quantflow.graph.legalize import check_ops, legalize
 from quantflow.graph.names import LAYER_OPS, make_node_names_unique, name_weights, rename_outputs
 from quantflow.graph.passes.clamp_attention_mask import clamp_attention_mask
-from quantflow.graph.passes.decompose_gelu import decompose_gelu
-from quantflow.graph.passes.decompose_layer_norm import decompose_layer_norm
-from quantflow.graph.passes.decompose_reduce_norm import decompose_reduce_norm
+from quantflow.graph.passes.einsum_matmul import einsum_matmul
+from quantflow.graph.passes.fold_batch_norm import fold_batch_norm
+from quantflow.graph.passes.fold_conv_bias import fold_conv_bias
 from quantflow.graph.passes.normalize_gemm import normalize_gemm
 from quantflow.graph.passes.order_addition import order_addition
+from quantflow.graph.passes.transpose_constant import transpose_constant
+from quantflow.graph.passes.widen_half import widen_half
 from quantflow.graph.refusals import refuse, refuse_precision
-from quantflow.target.op_table import Cann, opset_ceiling, supported
-
-LEAST_OPSET = 13
-"""Below it, per-channel quantization cannot be written for onnxruntime."""
-
-_NOOP = "noop_with_empty_axes"
+from quantflow.target.op_table import Cann
 
 
 def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
@@ -66,38 +55,24 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     RemoveInitializersFromInputsPass()(model)
     refuse(model)
     make_node_names_unique(model)
-    notes = _if_notes(model)
+    notes = _if_notes(model) + _recurrent_notes(model)
+    lift_constants(model)
+    notes += _note("values in half precision widened to float32", widen_half(model))
+    transpose_constant(model)
     fold(model)
     refuse_precision(model)
-    notes += _legalize(model, cann)
-    _fold_batch_norm(model)
+    notes += legalize(model, cann)
+    infer_shapes(model)
+    fold_conv_bias(model)
+    said = "BatchNormalization with no layer to fold it into written as Mul and Add"
+    notes += _note(said, fold_batch_norm(model))
     normalize_gemm(model)
+    einsum_matmul(model)
     order_addition(model)
     notes += _note("mask fill values beyond fp16 set to 16384", clamp_attention_mask(model))
     _tidy(model, outputs)
-    _check_ops(model, cann, opset(model))
+    check_ops(model, cann, opset(model))
     return notes
-
-
-def _fold_batch_norm(model: ir.Model) -> None:
-    """Fold BatchNormalization into the layer before it, which keeps its name."""
-    layer_of = {
-        norm.outputs[0].name: layer.name
-        for norm in model.graph
-        if norm.op_type == "BatchNormalization" and norm.inputs[0] is not None
-        if (layer := norm.inputs[0].producer()) is not None
-    }
-    rewrite(
-        model,
-        [
-            fuse_batchnorm_into_conv_rule,
-            fuse_batchnorm_into_conv_transpose_rule,
-            fuse_batchnorm_into_gemm_rule,
-        ],
-    )
-    for node in model.graph:
-        if node.op_type in LAYER_OPS and node.outputs[0].name in layer_of:
-            node.name = layer_of[node.outputs[0].name]
 
 
 def _tidy(model: ir.Model, outputs: list[str]) -> None:
@@ -135,69 +110,14 @@ def _if_notes(model: ir.Model) -> list[str]:
     return notes
 
 
+def _recurrent_notes(model: ir.Model) -> list[str]:
+    """Which nodes hold weights that are no layers' and so stay float."""
+    return [
+        f"{node.op_type} node {node.name!r} stays float, its weights too"
+        for node in model.graph.all_nodes()
+        if node.op_type in ("LSTM", "GRU", "RNN")
+    ]
+
+
 def _note(what: str, count: int) -> list[str]:
     return [f"{what} ({count}x)"] if count else []
-
-
-def _legalize(model: ir.Model, cann: Cann) -> list[str]:
-    """Rewrite what the op table lacks, then convert the opset if it lies outside the bounds."""
-    ceiling = opset_ceiling(cann)
-    notes = list[str]()
-    if opset(model) < LEAST_OPSET:
-        notes.append(f"opset {opset(model)} raised to {ceiling}")
-        _convert(model, ceiling)
-    passes: tuple[tuple[str, str, Callable[[ir.Model], int]], ...] = (
-        ("Gelu", "Gelu decomposed", decompose_gelu),
-        ("ReduceL2", "ReduceL1/ReduceL2 decomposed", decompose_reduce_norm),
-        ("ReduceL1", "ReduceL1/ReduceL2 decomposed", decompose_reduce_norm),
-        ("LayerNormalization", "LayerNormalization decomposed", decompose_layer_norm),
-    )
-    for op_type, what, decompose in passes:
-        if not supported(op_type, min(opset(model), ceiling), cann):
-            notes += _note(what, decompose(model))
-    if opset(model) > ceiling:
-        # Lowering keeps op types, and stops without a clear word at those that are too new.
-        _check_ops(model, cann, ceiling)
-        notes.append(f"opset {opset(model)} lowered to {ceiling}")
-        _convert(model, ceiling)
-    return notes
-
-
-def _convert(model: ir.Model, version: int) -> None:
-    """Convert the opset in place with onnx's own converter."""
-    for node in model.graph:
-        # The converter carries this attribute, at its default, to opsets that do not know it.
-        if node.op_type.startswith("Reduce") and not node.attributes.get_int(_NOOP, 0):
-            node.attributes.pop(_NOOP, None)
-    infer_shapes(model)
-    try:
-        proto = onnx.version_converter.convert_version(ir.to_proto(model), version)
-    except Exception as error:
-        fail(
-            "QF209",
-            f"opset {opset(model)} does not convert to {version}: {error}",
-            where="the model's opset_import",
-            fix=f"export the model with opset {version}",
-        )
-    converted = ir.from_proto(proto)
-    model.graph = converted.graph
-    model.opset_imports.update(converted.opset_imports)
-
-
-def _check_ops(model: ir.Model, cann: Cann, version: int) -> None:
-    missing = dict[str, str]()
-    for node in model.graph.all_nodes():
-        if not supported(node.op_type, version, cann):
-            missing.setdefault(node.op_type, str(node.name))
-    if missing:
-        raise QuantflowError(
-            [
-                Problem(
-                    "QF207",
-                    f"atc ({cann}) has no parser for {op_type} at opset {version}",
-                    where=name,
-                    fix="replace the operator in the model",
-                )
-                for op_type, name in missing.items()
-            ]
-        )

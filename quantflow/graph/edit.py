@@ -93,6 +93,17 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     return value.const_value
 
 
+def give_constant(node: ir.Node, index: int, tensor: ir.TensorProtocol) -> None:
+    """Give a node a constant of its own for an input, for others may read the one it had."""
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
+    name = fresh_name(str(tensor.name), graph.initializers)
+    tensor.name = name
+    value = ir.val(name, const_value=tensor)
+    graph.register_initializer(value)
+    node.replace_input_with(index, value)
+
+
 def cut_between(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
     """The part of a model between some values: a copy that reads `inputs` and gives `outputs`.
 

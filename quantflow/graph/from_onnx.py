@@ -12,7 +12,10 @@ from quantflow.config import InputConfig
 from quantflow.errors import Problem, QuantflowError, did_you_mean, fail
 from quantflow.graph.bucket import infer_shapes
 from quantflow.graph.edit import all_values
-from quantflow.graph.model_io import external_names, load_model
+from quantflow.graph.model_io import external_tensors, load_model
+
+_FREE = -1
+"""What some exporters write for a free dimension, as they write `?` for its name."""
 
 
 def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
@@ -96,7 +99,7 @@ def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
             )
         ]
     if spec is None or not spec.shape:
-        sizes = [dim for dim in value.shape if isinstance(dim, int) and dim < 1]
+        sizes = [x for x in value.shape if isinstance(x, int) and x < 1 and x != _FREE]
         if sizes:
             what = f"input {value.name!r} has a dimension of {sizes[0]} in the file"
             fix = "give its shape under [model.inputs], a name for a free dimension"
@@ -119,11 +122,13 @@ def _settle_shape(value: ir.Value, spec: InputConfig | None) -> list[Problem]:
 def _dim_name(value: ir.Value, axis: int) -> int | str:
     assert value.shape is not None
     dim = value.shape[axis]
-    if isinstance(dim, int):
+    if isinstance(dim, int) and dim != _FREE:
         return dim
-    return str(dim.value) if dim.value else ("batch" if axis == 0 else f"{value.name}_{axis}")
+    name = "" if isinstance(dim, int) else str(dim.value or "").strip("?")
+    return name or ("batch" if axis == 0 else f"{value.name}_{axis}")
 
 
 def external_files(path: Path) -> list[Path]:
     """The external data files that a model names, sorted."""
-    return [path.parent / name for name in external_names(load_model(path))]
+    found = {Path(tensor.path) for tensor in external_tensors(load_model(path))}
+    return sorted(found - {path})

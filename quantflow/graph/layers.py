@@ -1,26 +1,36 @@
-"""The layers of a canonical model: every MatMul, Gemm or Conv with a constant weight."""
+"""The layers of a canonical model: what they read and write, and which of them can be INT8."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from quantflow.artifacts.model_record import Group, Layer, ModelRecord, PaddedTensor, TensorInfo
+from quantflow.artifacts.model_record import (
+    Layer,
+    ModelRecord,
+    PaddedTensor,
+    TensorInfo,
+)
+from quantflow.config import OptionalLayer, Role
 from quantflow.errors import fail
 from quantflow.graph.bucket import bucket_model
 from quantflow.graph.edit import constant, nodes_by_name, opset
 from quantflow.graph.groups import group_layers
-from quantflow.graph.names import LAYER_OPS
-from quantflow.graph.padding import map_padding
+from quantflow.graph.kinds.kind import LayerKind
+from quantflow.graph.kinds.table import kind_of
+from quantflow.graph.padding import map_padding, padding_notes
 from quantflow.graph.roles import role_of_layers
-
-QUANTIZABLE_OPS = ("MatMul", "Gemm")
+from quantflow.graph.window import window_of
 
 
 def describe_model(
-    model: ir.Model, bucket: Mapping[str, int], *, mask: str | None, notes: list[str]
+    model: ir.Model,
+    bucket: Mapping[str, int],
+    *,
+    mask: str | None,
+    notes: list[str],
+    optional: Collection[OptionalLayer] = (),
 ) -> ModelRecord:
     """Find layers, roles, groups and how padding maps to their inputs.
 
@@ -29,6 +39,7 @@ def describe_model(
         bucket: sizes that MACs are counted at.
         mask: name of the input that marks padding, if there is one.
         notes: carried into the record.
+        optional: kinds of layers that are float unless they are named here.
 
     Raises:
         QuantflowError: QF210 when the model has no layer that can be INT8, QF211 when an input is a
@@ -38,126 +49,68 @@ def describe_model(
         if value.shape is not None and not value.shape.rank():
             what = f"input {value.name!r} is a scalar, its first axis must be the batch"
             fail("QF211", what, where=f"model.inputs.{value.name}")
-    nodes = [node for node in model.graph if is_layer(node)]
-    roles = role_of_layers(model, nodes)
+    found = [(node, kind) for node in model.graph if (kind := kind_of(node, optional)) is not None]
+    roles = role_of_layers(model, [node for node, _ in found])
     static = nodes_by_name(bucket_model(model, bucket))
     batch = _batch_size(model, bucket)
     layers = [
-        _describe(node, static.get(str(node.name)), batch).model_copy(
-            update={"role": roles[str(node.name)]}
-        )
-        for node in nodes
+        _describe(node, kind, static.get(str(node.name)), roles[str(node.name)], batch)
+        for node, kind in found
     ]
     groups = group_layers(layers)
     if not groups:
-        fail("QF210", "the model has no MatMul or Gemm with a constant weight that can be INT8")
+        fail("QF210", "the model has no layer with a constant weight that can be INT8")
     group_of = {name: group.name for group in groups for name in group.layers}
     layers = [x.model_copy(update={"group": group_of.get(x.name, "")}) for x in layers]
-    return ModelRecord(
+    record = ModelRecord(
         opset=opset(model),
         inputs=tuple(_tensor_info(value, mask) for value in model.graph.inputs),
         outputs=tuple(_tensor_info(value, None) for value in model.graph.outputs),
         layers=tuple(layers),
         groups=tuple(groups),
-        padding=_padding(model, groups, mask),
+        padding=(),
         notes=tuple(notes),
     )
+    padding, said = _padding(model, record.tensors, mask)
+    return record.model_copy(update={"padding": padding, "notes": (*record.notes, *said)})
 
 
-def is_layer(node: ir.Node) -> bool:
-    """Whether a node multiplies by a constant weight."""
-    if node.op_type not in LAYER_OPS:
-        return False
-    weights = [constant(value) for value in node.inputs[:2]]
-    return weights[1] is not None or (node.op_type == "MatMul" and weights[0] is not None)
-
-
-def _describe(node: ir.Node, static: ir.Node | None, batch: int) -> Layer:
-    left = constant(node.inputs[1]) is None
-    weight, activation = (node.inputs[0], node.inputs[1]) if left else node.inputs[:2][::-1]
-    assert weight is not None and activation is not None
-    bias, bias_node = _bias_of(node)
-    output = bias_node.outputs[0] if bias_node is not None else node.outputs[0]
+def _describe(
+    node: ir.Node, kind: LayerKind, static: ir.Node | None, role: Role, batch: int
+) -> Layer:
+    operands = kind.operands(node)
+    add = operands.bias_node
     return Layer(
         name=str(node.name),
         node=str(node.name),
         op_type=node.op_type,
-        role="other",
+        role=role,
         group="",
-        input=str(activation.name),
-        weight=str(weight.name),
-        bias=bias,
-        bias_node=bias_node.name if bias_node is not None else None,
-        output=str(output.name),
-        macs=_macs(static, batch) if static is not None else 0,
-        float_reason=_float_reason(node, static, left=left),
+        input=str(operands.activation.name),
+        weight=_name(operands.weight) or "",
+        bias=_name(operands.bias),
+        bias_node=str(add.name) if add is not None else None,
+        output=str(operands.output.name),
+        macs=kind.macs(static) // batch if static is not None else 0,
+        float_reason=_float_reason(kind, static),
+        window=window_of(static) if kind.spatial and static is not None else None,
+        second_input=_name(operands.second) or "",
     )
 
 
-def _float_reason(node: ir.Node, static: ir.Node | None, *, left: bool) -> str:
-    if node.op_type not in QUANTIZABLE_OPS:
-        return f"{node.op_type} layers stay in fp16 in this version"
-    if left:
-        return "the constant is the left operand of the MatMul"
-    if static is None or constant(static.inputs[0]) is not None:
+def _float_reason(kind: LayerKind, static: ir.Node | None) -> str:
+    if static is None or any(constant(value) is not None for value in _activations(kind, static)):
         return "its input is constant once the shapes are"
-    weight = constant(node.inputs[1])
-    assert weight is not None
-    if weight.shape.rank() != 2:
-        return "the weight is not 2-D"
-    if node.op_type == "Gemm":
-        plain = all(node.attributes.get_float(name, 1.0) == 1.0 for name in ("alpha", "beta"))
-        if (
-            not plain
-            or node.attributes.get_int("transA", 0)
-            or node.attributes.get_int("transB", 0)
-        ):
-            return "the Gemm's alpha or beta scales a value that is not constant"
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        tensor = constant(bias)
-        if bias is not None and (tensor is None or tensor.shape.rank() != 1):
-            return "the Gemm's bias is not a 1-D constant"
-    return ""
+    return kind.float_reason(static)
 
 
-def _bias_of(node: ir.Node) -> tuple[str | None, ir.Node | None]:
-    """The layer's constant bias and, for a MatMul, the Add that applies it."""
-    if node.op_type != "MatMul":
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        return (str(bias.name) if constant(bias) is not None and bias else None), None
-    product = node.outputs[0]
-    uses = list(product.uses())
-    if len(uses) != 1 or product.is_graph_output():
-        return None, None
-    add = uses[0].node
-    if add.op_type != "Add":
-        return None, None
-    other = add.inputs[1 - uses[0].idx]
-    tensor = constant(other)
-    if tensor is None or tensor.shape.rank() != 1 or other is None:
-        return None, None
-    weight = constant(node.inputs[1])
-    if weight is None or weight.shape[-1] != tensor.shape[0]:
-        return None, None
-    return str(other.name), add
+def _activations(kind: LayerKind, node: ir.Node) -> list[ir.Value]:
+    operands = kind.operands(node)
+    return [value for value in (operands.activation, operands.second) if value is not None]
 
 
-def _macs(node: ir.Node, batch: int) -> int:
-    """Multiply-accumulates of one sample: output elements times the reduced length.
-
-    For a ConvTranspose, input elements times the kernel that each of them is multiplied by.
-    """
-    left, right = constant(node.inputs[0]), constant(node.inputs[1])
-    weight = right if right is not None else left
-    source = node.inputs[0] if node.op_type == "ConvTranspose" else node.outputs[0]
-    if weight is None or source is None or source.shape is None or not source.shape.is_static():
-        return 0
-    dims = weight.shape.numpy()
-    if node.op_type in ("Conv", "ConvTranspose"):
-        reduced = prod(dims[1:])
-    else:
-        reduced = dims[-1] if right is None else dims[-2:][0]
-    return prod(source.shape.numpy()) * reduced // batch
+def _name(value: ir.Value | None) -> str | None:
+    return str(value.name) if value is not None else None
 
 
 def _batch_size(model: ir.Model, bucket: Mapping[str, int]) -> int:
@@ -177,9 +130,12 @@ def _tensor_info(value: ir.Value, mask: str | None) -> TensorInfo:
     )
 
 
-def _padding(model: ir.Model, groups: list[Group], mask: str | None) -> tuple[PaddedTensor, ...]:
+def _padding(
+    model: ir.Model, tensors: Sequence[str], mask: str | None
+) -> tuple[tuple[PaddedTensor, ...], list[str]]:
+    """How padding is recognised in every tensor, and notes on those where it is not."""
     if mask is None:
-        return ()
-    tensors = [group.tensor for group in groups]
-    layouts = map_padding(model, mask, tensors)
-    return tuple(PaddedTensor(tensor=t, layout=layouts[t]) for t in tensors)
+        return (), []
+    layouts, unmapped = map_padding(model, mask, tensors)
+    padding = tuple(PaddedTensor(tensor=t, layout=layouts[t]) for t in tensors)
+    return padding, padding_notes(unmapped)

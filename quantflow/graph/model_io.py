@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -12,15 +13,21 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from quantflow.artifacts.atomic import write_atomically
+from quantflow.artifacts.weight_file import SMALL_BYTES, refer_to, weights_of, write_weights
 from quantflow.errors import fail
+from quantflow.graph.mapped_file import read_mapped
 from quantflow.graph.quiet import quiet
 
-EXTERNAL_DATA_THRESHOLD = 1_900_000_000
-"""Weights of more bytes than this go to a file of their own: protobuf ends at 2 GB."""
+EXTERNAL_DATA_THRESHOLD = 2**28
+"""Weights of more bytes than this go to a file of their own, where they are mapped and need not be
+held in memory."""
+
+ONE_FILE_LIMIT = 1_900_000_000
+"""Weights of more bytes cannot be in the model's own file: protobuf ends at 2 GB."""
 
 
 def load_model(path: Path) -> ir.Model:
-    """Read an ONNX file; weights in external files stay on disk and are mapped when used.
+    """Read an ONNX file; weights in external files, or in a large one, are mapped when used.
 
     Raises:
         QuantflowError: QF201 when the file is not a readable ONNX model, QF202 when external data
@@ -28,12 +35,22 @@ def load_model(path: Path) -> ir.Model:
     """
     try:
         with quiet("onnx_ir"):
-            model = ir.load(path)
+            model = _read(path)
     except (OSError, DecodeError, ValueError, ir.serde.SerdeError) as error:
         cause = error.__cause__ or error
         fail("QF201", f"not a readable ONNX model: {cause}", where=str(path))
     for tensor in external_tensors(model):
         _check_location(tensor, path)
+    return model
+
+
+def _read(path: Path) -> ir.Model:
+    if path.stat().st_size <= EXTERNAL_DATA_THRESHOLD:
+        return ir.load(path)
+    # What was loaded before goes first: models are full of cycles, which wait for the collector.
+    gc.collect()
+    model = ir.from_proto(read_mapped(path))
+    ir.external_data.set_base_dir(model.graph, path.parent)
     return model
 
 
@@ -51,11 +68,6 @@ def external_tensors(model: ir.Model) -> Iterator[ir.ExternalTensor]:
     return (tensor for tensor in tensors if isinstance(tensor, ir.ExternalTensor))
 
 
-def external_names(model: ir.Model) -> list[str]:
-    """Names of the files that hold external tensors, relative to the model's folder, sorted."""
-    return sorted({str(tensor.location) for tensor in external_tensors(model)})
-
-
 def _check_location(tensor: ir.ExternalTensor, path: Path) -> None:
     location = PurePosixPath(str(tensor.location))
     target = (path.parent / location).resolve()
@@ -66,7 +78,17 @@ def _check_location(tensor: ir.ExternalTensor, path: Path) -> None:
             where=f"{path}: {location}",
             fix="move the data file beside the model",
         )
-    end = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
+    if target.is_file() and target.stat().st_nlink > 1:
+        fail(
+            "QF202",
+            f"external data of {tensor.name!r} is a hard link, whose other end may lie anywhere",
+            where=f"{path}: {location}",
+            fix="put a copy of the file in its place",
+        )
+    if tensor.length not in (None, tensor.nbytes):
+        what = f"{tensor.name!r} takes {tensor.nbytes} bytes and is given {tensor.length}"
+        fail("QF201", what, where=f"{path}: {location}", fix="export the model again")
+    end = (tensor.offset or 0) + tensor.nbytes
     if not target.is_file() or target.stat().st_size < end:
         fail(
             "QF201",
@@ -87,13 +109,22 @@ def model_bytes(model: ir.Model) -> bytes:
 
 def weight_bytes(model: ir.Model) -> int:
     """Bytes that the initializers take."""
-    tensors = (value.const_value for value in model.graph.initializers.values())
-    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+    return sum(tensor.nbytes for tensor in weights_of(model))
 
 
-def save_model(model: ir.Model, path: Path) -> None:
-    """Write a model; beyond 1.9 GB its weights go to ``<name>.data`` beside it."""
-    if weight_bytes(model) > EXTERNAL_DATA_THRESHOLD:
-        ir.save(model, path, external_data=f"{path.name}.data")
-    else:
+def save_model(model: ir.Model, path: Path, *, limit: int | None = None) -> None:
+    """Write a model; weights of more than `limit` bytes go to ``<name>.data`` beside it.
+
+    Args:
+        model: its weights are read one at a time where they go to a file of their own.
+        path: of the model; both files are written in full or not at all.
+        limit: `EXTERNAL_DATA_THRESHOLD`, unless it is given.
+    """
+    if weight_bytes(model) <= (EXTERNAL_DATA_THRESHOLD if limit is None else limit):
         write_atomically(path, model_bytes(model))
+        return
+    data = path.with_name(f"{path.name}.data")
+    large = (tensor for tensor in weights_of(model) if tensor.nbytes > SMALL_BYTES)
+    places = write_weights(large, data)
+    proto = ir.to_proto(refer_to(model, places, data.name, path.parent))
+    write_atomically(path, proto.SerializeToString(deterministic=True))

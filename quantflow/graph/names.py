@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable
-from typing import cast
 
 import onnx_ir as ir
 
 from quantflow.graph.edit import all_values, constant, fresh_name
+from quantflow.target.module_path import module_path
 
-SCOPES_KEY = "pkg.torch.onnx.name_scopes"
-"""Metadata in which torch's exporter keeps the module path of every node."""
+RULE_KEY = "pkg.onnxscript.rewriter.rule_name"
+"""Metadata in which torch's exporter keeps what was rewritten into a node."""
 
 LAYER_OPS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 
@@ -24,8 +23,8 @@ def stamp_module_paths(model: ir.Model) -> None:
     ``encoder.layer.0.attention.self.query``; all others get ``<path>/<op type>``.
     """
     for node in model.graph:
-        path = _module_path(node)
-        is_layer = node.op_type in LAYER_OPS and constant((*node.inputs, None, None)[1]) is not None
+        is_layer = node.op_type in LAYER_OPS and _reads_weight(node)
+        path = (_path_before_folding(node) if is_layer else "") or module_path(node)
         if is_layer and path:
             node.name = path
         else:
@@ -33,15 +32,24 @@ def stamp_module_paths(model: ir.Model) -> None:
     make_node_names_unique(model)
 
 
-def _module_path(node: ir.Node) -> str:
-    try:
-        scopes = ast.literal_eval(node.metadata_props.get(SCOPES_KEY, "[]"))
-    except (ValueError, SyntaxError):
+def _reads_weight(node: ir.Node) -> bool:
+    """Whether the second input is constant, or the transpose of a constant, as a tied weight is."""
+    value = (*node.inputs, None, None)[1]
+    producer = value.producer() if value is not None else None
+    if producer is not None and producer.op_type == "Transpose":
+        value = producer.inputs[0]
+    return constant(value) is not None
+
+
+def _path_before_folding(node: ir.Node) -> str:
+    """Module of a layer that the exporter folded a BatchNorm into, or empty for any other.
+
+    Its metadata is that of the BatchNorm, but its weight still has the name of the parameter.
+    """
+    weight = node.inputs[1]
+    if weight is None or "FuseBatchNorm" not in node.metadata_props.get(RULE_KEY, ""):
         return ""
-    # The last scope is the operation itself; the one before it is the innermost module.
-    inner = cast("list[object]", scopes)[-2:-1] if isinstance(scopes, list) else []
-    path = str(inner[0]) if inner else ""
-    return "" if path.startswith("_empty_nn_module_stack") else path
+    return str(weight.name).removesuffix(".weight")
 
 
 def make_node_names_unique(model: ir.Model) -> None:

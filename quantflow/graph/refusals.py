@@ -12,8 +12,12 @@ _QUANTIZED = {
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
     "ConvInteger", "MatMulInteger", "AscendQuant", "AscendDequant",
 }  # fmt: skip
-_HALF = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-_DOUBLE = ir.DataType.DOUBLE
+_DOUBLE, _BRAIN = ir.DataType.DOUBLE, ir.DataType.BFLOAT16
+_STANDARD = {
+    "com.microsoft": "give the model as it was before onnxruntime or its tools optimized it",
+    "com.microsoft.nchwc": "give the model as it was before onnxruntime optimized it",
+}
+"""How to come by standard operators, by the domain of those that are not."""
 
 
 def refuse(model: ir.Model) -> None:
@@ -47,22 +51,25 @@ def refuse(model: ir.Model) -> None:
 
 
 def refuse_precision(model: ir.Model) -> None:
-    """Raise QF208 for half precision anywhere, and for layers in double precision."""
+    """Raise QF208 for double precision in a layer or an input, and for bfloat16 at the boundary."""
     weights = [
         value for node in model.graph if node.op_type in LAYER_OPS for value in node.inputs if value
     ]
     wide = [value for value in (*model.graph.inputs, *weights) if value.dtype == _DOUBLE]
-    half = [
-        value
-        for value in (*model.graph.inputs, *model.graph.initializers.values())
-        if value.dtype in _HALF
-    ]
-    if half or wide:
+    if wide:
         fail(
             "QF208",
-            f"the model is in {'half' if half else 'double'} precision",
-            where=str((half or wide)[0].name),
-            fix="export it in float32: fp16 is derived from it",
+            "the model is in double precision",
+            where=str(wide[0].name),
+            fix="export it in float32",
+        )
+    brain = [x for x in (*model.graph.inputs, *model.graph.outputs) if x.dtype == _BRAIN]
+    if brain:
+        fail(
+            "QF208",
+            f"{brain[0].name!r} is an input or output in bfloat16, which numpy cannot hold",
+            where=str(brain[0].name),
+            fix="export the model with float32 or float16 inputs and outputs",
         )
 
 
@@ -75,7 +82,7 @@ def _refuse_domains(model: ir.Model) -> None:
                     "QF207",
                     f"operator {n.domain}.{n.op_type} is not standard ONNX",
                     where=str(n.name),
-                    fix="export the model with standard operators",
+                    fix=_STANDARD.get(n.domain, "export the model with standard operators"),
                 )
                 for n in foreign[:10]
             ]

@@ -46,7 +46,9 @@ def role_of_layers(model: ir.Model, nodes: Sequence[ir.Node]) -> dict[str, Role]
     for node in nodes:
         name = str(node.name)
         named = _role_from_name(name)
-        if node.op_type in ("Conv", "ConvTranspose"):
+        if not _is_layer(node):
+            roles[name] = "other"
+        elif node.op_type in ("Conv", "ConvTranspose"):
             roles[name] = topology.get(name, "conv")
         elif named is not None:
             roles[name] = named

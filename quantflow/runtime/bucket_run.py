@@ -100,12 +100,21 @@ class BucketBatch:
         feeds: one array per input, of the bucket's static shape.
         extents: what of each sample is real.
         infos: the model's outputs.
+        input_infos: its inputs.
     """
 
     indices: tuple[int, ...]
     feeds: dict[str, NDArray[Any]]
     extents: tuple[_Extent, ...]
     infos: tuple[TensorInfo, ...]
+    input_infos: tuple[TensorInfo, ...] = ()
+
+    def inputs(self) -> list[dict[str, NDArray[Any]]]:
+        """Every sample's inputs, without batch axis and padding: what its outputs are for."""
+        return [
+            {info.name: _cut(self.feeds[info.name][row], info, extent) for info in self.input_infos}
+            for row, extent in enumerate(self.extents)
+        ]
 
     def outputs_of(self, values: Mapping[str, NDArray[Any]]) -> list[Outputs]:
         """Every sample's outputs, without batch axis and padding.
@@ -155,7 +164,7 @@ def bucket_batches(
 
     for batch in batches(padded(), batch_size(record, dims)):
         real = tuple(extents.pop(index) for index in batch.indices)
-        yield BucketBatch(batch.indices, batch.feeds, real, record.outputs)
+        yield BucketBatch(batch.indices, batch.feeds, real, record.outputs, record.inputs)
 
 
 def run_samples(
@@ -182,7 +191,8 @@ def run_samples(
 def as_vector(outputs: Outputs) -> NDArray[np.float32]:
     """All float outputs of a sample, one after the other."""
     parts = [x.ravel() for x in outputs.values() if np.issubdtype(x.dtype, np.floating)]
-    return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.zeros(0, np.float32)])
+    return whole.astype(np.float32, copy=False)
 
 
 def _extent_of(sample: Feeds, record: ModelRecord) -> _Extent:

@@ -290,7 +290,7 @@ def _wait_until(ready: Callable[[], bool]) -> None:
     pause, longest = _PAUSES_S
     while not ready():
         time.sleep(pause)
-        pause = min(pause * 2, longest)
+        pause = min(pause * 1.25, longest)
 
 
 @contextmanager

@@ -1,19 +1,24 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Running ONNX models with onnxruntime. The only module that imports it."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantflow.config import RuntimeConfig
 from quantflow.errors import fail
 from quantflow.runtime.runner import Feeds
+from quantflow.runtime.session_model import LARGE_BYTES, SessionModel, session_model
 
 PROVIDERS = {
     "cpu": "CPUExecutionProvider",
@@ -21,12 +26,19 @@ PROVIDERS = {
     "cann": "CANNExecutionProvider",
 }
 
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_UNPACKED = "session.disable_prepacking"
+
 
 class OnnxRuntimeRunner:
     """An onnxruntime session.
 
+    Sessions that keep the weights of a large model mapped take turns: beside others, one that has
+    not run for longest is closed, and opened again when it is to run.
+
     Args:
-        model: serialized model, or the path of one (needed when its weights lie in external files).
+        model: a model, in memory, serialized or in a file. The first may be of any size, for its
+            weights are never held twice.
         config: provider and threads.
         optimize: whether onnxruntime may fuse and fold; off, every node runs as written.
         device: number of the GPU or NPU.
@@ -37,40 +49,20 @@ class OnnxRuntimeRunner:
 
     def __init__(
         self,
-        model: bytes | Path,
+        model: ir.Model | bytes | Path,
         config: RuntimeConfig | None = None,
         *,
         optimize: bool = True,
         device: int = 0,
     ) -> None:
-        config = config or RuntimeConfig()
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = config.threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        # Without it, u8 x s8 products saturate on processors with AVX2 and no VNNI.
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        if not optimize:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        provider = PROVIDERS[config.provider]
-        if provider not in ort.get_available_providers():
-            fail(
-                "QF601",
-                f"onnxruntime has no {provider}",
-                where="runtime.provider",
-                fix='install the onnxruntime build for it, or set runtime.provider = "cpu"',
-            )
-        source = str(model) if isinstance(model, Path) else model
-        cpu = "CPUExecutionProvider"
-        providers = [cpu] if provider == cpu else [(provider, {"device_id": device}), cpu]
-        try:
-            self._session = ort.InferenceSession(source, options, providers=providers)
-        except Exception as error:
-            fail(
-                "QF205",
-                f"onnxruntime cannot load the model: {error}",
-                where=source if isinstance(source, str) else "a model in memory",
-            )
+        self._config = config or RuntimeConfig()
+        self._optimize = optimize
+        self._device = device
+        source = session_model(model) if isinstance(model, ir.Model) else model
+        self._prepared = source if isinstance(source, SessionModel) and source.folder else None
+        if self._prepared is not None:
+            _make_room(self, self._prepared)
+        self._session: ort.InferenceSession | None = self._open(source)
         self._outputs = tuple(str(value.name) for value in self._session.get_outputs())
 
     @property
@@ -80,8 +72,83 @@ class OnnxRuntimeRunner:
 
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
         """Run once; returns every output by name."""
+        if self._prepared is not None:
+            _make_room(self, self._prepared)
+            self._session = self._session or self._open(self._prepared)
+        assert self._session is not None
         values = self._session.run(None, dict(feeds))
         return {name: np.asarray(value) for name, value in zip(self._outputs, values, strict=True)}
+
+    def close(self) -> None:
+        """Give up the session; a runner whose weights lie in files opens it again when it runs."""
+        if self._prepared is not None:
+            self._session = None
+
+    def _open(self, model: SessionModel | bytes | Path) -> ort.InferenceSession:
+        providers, options = self._providers(), self._options()
+        if isinstance(model, SessionModel):
+            if model.folder:
+                # Models are full of cycles: what is no longer needed waits for the collector.
+                gc.collect()
+                options.add_session_config_entry(_FOLDER, model.folder)
+            if model.large:
+                options.add_session_config_entry(_UNPACKED, "1")
+            model = model.content
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            return ort.InferenceSession(source, options, providers=providers)
+        except Exception as error:
+            fail(
+                "QF205",
+                f"onnxruntime cannot load the model: {error}",
+                where=source if isinstance(source, str) else "a model in memory",
+            )
+
+    def _options(self) -> ort.SessionOptions:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._config.threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        # Without it, u8 x s8 products saturate on processors with AVX2 and no VNNI.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        if self._prepared is not None:
+            # An arena grows by doubling, and keeps what it once held. And in the default order all
+            # weights of a QDQ model that is not optimized are dequantized before the first layer.
+            options.enable_cpu_mem_arena = False
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+        if not self._optimize:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return options
+
+    def _providers(self) -> list[Any]:
+        provider = PROVIDERS[self._config.provider]
+        if provider not in ort.get_available_providers():
+            fail(
+                "QF601",
+                f"onnxruntime has no {provider}",
+                where="runtime.provider",
+                fix='install the onnxruntime build for it, or set runtime.provider = "cpu"',
+            )
+        cpu = "CPUExecutionProvider"
+        return [cpu] if provider == cpu else [(provider, {"device_id": self._device}), cpu]
+
+
+_mapped: WeakKeyDictionary[OnnxRuntimeRunner, SessionModel] = WeakKeyDictionary()
+"""Runners whose weights lie in files and whose sessions are open, the one that ran last at the end.
+"""
+
+
+def _make_room(runner: OnnxRuntimeRunner, model: SessionModel) -> None:
+    """Close sessions beside a large model's until all hold no more than it does, or a large one."""
+    _mapped.pop(runner, None)
+    for other in list(_mapped):
+        sizes = [model.size, *(x.size for x in _mapped.values())]
+        large = model.large or any(x.large for x in _mapped.values())
+        if not large or sum(sizes) <= max(LARGE_BYTES, model.size):
+            break
+        del _mapped[other]
+        other.close()
+    _mapped[runner] = model
 
 
 def available_providers() -> list[str]:

@@ -140,12 +140,23 @@ def test_inputs_without_a_batch_to_fill_are_said(tmp_path: Path, text: str, word
     assert problem.code in ("QF201", "QF211") and word in problem.what
 
 
-def test_a_dimension_of_minus_one_is_settled_by_the_configuration(tmp_path: Path) -> None:
-    model = build("(float[?,4] x) => (float[?,4] y) { y = Relu(x) }")
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+def test_dimensions_of_minus_one_and_question_marks_are_free_each_on_its_own(
+    tmp_path: Path,
+) -> None:
+    model = build("(float[b,3,h,w] x) => (float[b,3,h,w] y) { y = Relu(x) }")
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_value = -1
+        value.type.tensor_type.shape.dim[2].dim_param = "?"
+        value.type.tensor_type.shape.dim[3].dim_param = "?"
     path = saved(tmp_path, model)
-    assert "[model.inputs]" in refused(path)[0].fix
-    assert shapes(read_onnx(path, {"x": InputConfig(shape=("batch", 4))})) == {"x": ["batch", 4]}
+    found = read_onnx(path, {})
+    assert shapes(found) == {"x": ["batch", 3, "x_2", "x_3"]}
+    canonicalize(found, "2026")
+    output = found.graph.outputs[0].shape
+    assert output is not None
+    assert [x if isinstance(x, int) else x.value for x in output] == ["batch", 3, "x_2", "x_3"]
+    given = read_onnx(path, {"x": InputConfig(shape=("n", 3, 32, "width"))})
+    assert shapes(given) == {"x": ["n", 3, 32, "width"]}
 
 
 def test_an_initializer_that_is_an_input_too_need_not_be_configured(tmp_path: Path) -> None:

@@ -39,11 +39,13 @@ def test_a_layer_names_its_tensors() -> None:
     record = described(model)
     assert record.layers[0].model_dump(exclude={"role", "group", "macs"}) == {
         "name": "n_h", "node": "n_h", "op_type": "MatMul", "input": "x", "weight": "n_h.weight",
-        "bias": "c", "bias_node": "n_a", "output": "a", "float_reason": "",
+        "bias": "c", "bias_node": "n_a", "output": "a", "float_reason": "", "window": None,
+        "second_input": "",
     }  # fmt: skip
     assert record.layers[1].model_dump(exclude={"role", "group", "macs"}) == {
         "name": "n_y", "node": "n_y", "op_type": "Gemm", "input": "r", "weight": "n_y.weight",
-        "bias": "c2", "bias_node": None, "output": "y", "float_reason": "",
+        "bias": "c2", "bias_node": None, "output": "y", "float_reason": "", "window": None,
+        "second_input": "",
     }  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def test_the_softmax_of_a_classifier_is_no_attention() -> None:
     assert roles(described(model)) == {"a": "ffn", "c": "classifier"}
 
 
-def test_convolutions_are_conv_and_stay_float() -> None:
+def test_convolutions_are_conv() -> None:
     model = build(
         "(float[batch,4,8,8] x) => (float[batch,3] y) { c = Conv(x, k) r = Relu(c) "
         "t = ConvTranspose(r, kt) g = GlobalAveragePool(t) f = Flatten(g) y = MatMul(f, w) }",
@@ -107,8 +107,8 @@ def test_convolutions_are_conv_and_stay_float() -> None:
     )
     record = described(model)
     assert roles(record) == {"c": "conv", "t": "conv", "y": "classifier"}
-    assert [layer.float_reason != "" for layer in record.layers] == [True, True, False]
-    assert groups(record) == {"y": "classifier"}
+    assert [layer.float_reason for layer in record.layers] == ["", "", ""]
+    assert groups(record) == {"c": "conv", "t": "conv", "y": "classifier"}
 
 
 NAMED = {

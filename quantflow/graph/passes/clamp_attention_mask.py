@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from quantflow.artifacts.weight_file import array_of
 from quantflow.graph.edit import constant
 from quantflow.numerics.rounding import FP16_MAX
 
@@ -33,7 +34,7 @@ def clamp_attention_mask(model: ir.Model) -> int:
         tensor = constant(value)
         if tensor is None or tensor.dtype != ir.DataType.FLOAT or tensor.size > 2**24:
             continue
-        array = tensor.numpy()
+        array = array_of(tensor)
         large = (np.abs(array) > FP16_MAX) & (array != np.inf)
         if large.any() and _feeds_only_softmax(value):
             clamped = np.where(large, np.sign(array) * np.float32(MASK_FILL), array)

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 from onnx_ir.passes.common import ShapeInferencePass
 
+from quantflow.artifacts.weight_file import array_of, derived
 from quantflow.errors import fail
 from quantflow.graph.edit import all_values, copy_model, fresh_name
 from quantflow.numerics.rounding import round_fp16
@@ -133,16 +135,22 @@ def _rounded_constant(
 ) -> ir.Value:
     """`value` rounded: itself when no island reads it, else a new initializer beside it."""
     assert value.const_value is not None
-    array = round_fp16(np.asarray(value.const_value.numpy(), np.float32))
-    if alone and not value.is_graph_output():
-        value.const_value = ir.tensor(array, name=value.name)
+    exact = value.const_value
+
+    def half() -> NDArray[np.float32]:
+        return round_fp16(np.asarray(array_of(exact), np.float32))
+
+    replaced = alone and not value.is_graph_output()
+    name = str(value.name) if replaced else _fresh(f"{value.name}/fp16", taken)
+    tensor = derived(name, half, ir.DataType.FLOAT, exact.shape.numpy())
+    if replaced:
+        value.const_value = tensor
         return value
-    name = _fresh(f"{value.name}/fp16", taken)
     rounded = ir.Value(
         name=name,
         shape=value.shape,
         type=ir.TensorType(ir.DataType.FLOAT),
-        const_value=ir.tensor(array, name=name),
+        const_value=tensor,
     )
     graph.register_initializer(rounded)
     return rounded

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
-from quantflow.graph.edit import constant, fresh_name
+from quantflow.artifacts.weight_file import array_of, derived
+from quantflow.graph.edit import constant, give_constant
 
 
 def normalize_gemm(model: ir.Model) -> int:
@@ -33,28 +35,33 @@ def _normalize(node: ir.Node) -> int:
         _transpose_activation(node)
         changed = True
     if attributes.get_int("transB", 0) or alpha != 1.0:
-        tensor = constant(node.inputs[1])
-        assert tensor is not None
-        weight = tensor.numpy()
-        weight = weight.T if attributes.get_int("transB", 0) else weight
-        _replace_constant(node, 1, weight * np.float32(alpha))
+        _fold_into_weight(node, alpha, transpose=bool(attributes.get_int("transB", 0)))
         changed = True
     if bias_tensor is not None and beta != 1.0:
-        _replace_constant(node, 2, bias_tensor.numpy() * np.float32(beta))
+        scaled = np.ascontiguousarray(bias_tensor.numpy() * np.float32(beta), np.float32)
+        give_constant(node, 2, ir.tensor(scaled, name=_folded_name(node, 2)))
         changed = True
     attributes.clear()
     return int(changed)
 
 
-def _replace_constant(node: ir.Node, index: int, array: np.ndarray) -> None:
-    """Give the node a constant of its own, for others may read the old one."""
-    graph, old = node.graph, node.inputs[index]
-    assert isinstance(graph, ir.Graph) and old is not None
-    name = fresh_name(f"{old.name}_folded", graph.initializers)
-    tensor = ir.tensor(np.ascontiguousarray(array, np.float32), name=name)
-    value = ir.val(name, const_value=tensor)
-    graph.register_initializer(value)
-    node.replace_input_with(index, value)
+def _fold_into_weight(node: ir.Node, alpha: float, *, transpose: bool) -> None:
+    old = constant(node.inputs[1])
+    assert old is not None
+    shape = old.shape.numpy()
+
+    def folded() -> NDArray[np.float32]:
+        weight = array_of(old).T if transpose else array_of(old)
+        return np.ascontiguousarray(weight * np.float32(alpha), np.float32)
+
+    name = _folded_name(node, 1)
+    shape = shape[::-1] if transpose else shape
+    give_constant(node, 1, derived(name, folded, ir.DataType.FLOAT, shape))
+
+
+def _folded_name(node: ir.Node, index: int) -> str:
+    value = node.inputs[index]
+    return f"{value.name if value is not None else node.name}_folded"
 
 
 def _transpose_activation(node: ir.Node) -> None:

@@ -1,0 +1,24 @@
+# pyright: reportUnknownMemberType=false
+"""An ONNX file as it was written, before anything is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from quantflow.errors import fail
+
+
+def load_proto(path: Path) -> onnx.ModelProto:
+    """Read a file without its external data.
+
+    Raises:
+        QuantflowError: QF201 when it is no ONNX file.
+    """
+    try:
+        return onnx.load(path, format="protobuf", load_external_data=False)
+    except (OSError, DecodeError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        fail("QF201", f"not a readable ONNX model: {cause}", where=str(path))
