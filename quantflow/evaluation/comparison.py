@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.numerics.error_metrics import cosine
+from quantflow.evaluation.precisions import OnDemand
+from quantflow.numerics.error_metrics import cosine, max_abs_error
 from quantflow.progress import Progress
-from quantflow.runtime.bucket_run import as_vector, run_samples
+from quantflow.runtime.bucket_run import Outputs, as_vector, bucket_batches, run_samples
+from quantflow.runtime.output_file import OutputFile
 from quantflow.runtime.runner import Feeds, Runner
+
+REFERENCE = "fp32"
+
+Observer = Callable[[str, int, Mapping[str, NDArray[Any]], Outputs], None]
+"""Told a model's name, a sample's position, its inputs and outputs without padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,10 @@ class Closeness:
     max_abs_error: NDArray[np.float64]
 
 
+def _not_observed(name: str, index: int, inputs: Mapping[str, Any], outputs: Outputs) -> None:
+    """Nobody asked."""
+
+
 def compare_outputs(
     reference: Runner,
     others: Mapping[str, Runner],
@@ -36,29 +50,54 @@ def compare_outputs(
     record: ModelRecord,
     dims: Mapping[str, int],
     progress: Progress,
+    observe: Observer = _not_observed,
+    folder: Path | None = None,
 ) -> dict[str, Closeness]:
     """Run every sample through all models and measure their outputs against the reference's.
+
+    The models run one after the other, and those made on demand are given up when they are done;
+    the reference's outputs wait on disk.
 
     Args:
         reference: the float32 bucket.
         others: models of the same bucket, by name.
-        samples: arrays without the batch axis.
+        samples: arrays without the batch axis, read once for every model.
         count: how many there are.
         record, dims: boundary and sizes of the bucket.
-        progress: called after every sample.
+        progress: called after every sample that a model has run.
+        observe: told what every model makes of every sample, the reference as `fp32`.
+        folder: where outputs are kept on disk.
     """
-    cosines = {name: np.full(count, np.nan) for name in others}
-    errors = {name: np.full(count, np.nan) for name in others}
-    runners = [reference, *others.values()]
-    for done, (index, results) in enumerate(run_samples(runners, samples, record, dims), 1):
-        expected = as_vector(results[0])
-        for name, result in zip(others, results[1:], strict=True):
-            vector = as_vector(result)
-            cosines[name][index] = cosine(expected[None], vector[None])[0]
-            with np.errstate(invalid="ignore"):
-                errors[name][index] = np.abs(vector.astype(np.float64) - expected).max(initial=0)
-        progress("comparing fp32, fp16 and int8", done, count)
-    return {name: Closeness(cosines[name], errors[name]) for name in others}
+    total, ticks = count * (1 + len(others)), itertools.count(1)
+    expected = OutputFile(folder)
+    for index, inputs, outputs in _outputs(reference, samples, record, dims):
+        observe(REFERENCE, index, inputs, outputs)
+        expected.add(index, as_vector(outputs))
+        progress(_LABEL, next(ticks), total)
+    found = dict[str, Closeness]()
+    for name, runner in others.items():
+        cosines, errors = np.full((2, count), np.nan)
+        for index, inputs, outputs in _outputs(runner, samples, record, dims):
+            observe(name, index, inputs, outputs)
+            a, b = expected[index], as_vector(outputs)
+            cosines[index], errors[index] = cosine(a[None], b[None])[0], max_abs_error(a, b)
+            progress(_LABEL, next(ticks), total)
+        found[name] = Closeness(cosines, errors)
+    return found
+
+
+_LABEL = "comparing fp32, fp16 and int8"
+
+
+def _outputs(
+    runner: Runner, samples: Iterable[Feeds], record: ModelRecord, dims: Mapping[str, int]
+) -> Iterator[tuple[int, Outputs, Outputs]]:
+    """Position, inputs and outputs of every sample without padding; then the model is given up."""
+    for batch in bucket_batches(samples, record, dims):
+        outputs = batch.outputs_of(runner.run(batch.feeds))
+        yield from zip(batch.indices, batch.inputs(), outputs, strict=True)
+    if isinstance(runner, OnDemand):
+        runner.close()
 
 
 def collect_outputs(
@@ -69,7 +108,7 @@ def collect_outputs(
 ) -> list[NDArray[np.float32]]:
     """The outputs of every sample as one row, ``(S, D)`` float32 for each runner.
 
-    Meant for tasks, whose outputs are small: embeddings, class scores.
+    Meant for tasks whose outputs are small: embeddings, class scores.
     """
     rows = sorted(run_samples(runners, samples, record, dims), key=lambda pair: pair[0])
     return [np.stack([as_vector(results[i]) for _, results in rows]) for i in range(len(runners))]

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.export_record import ExportRecord
-from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.model_record import Layout, ModelRecord
 from quantflow.config import RuntimeConfig, TargetConfig
 from quantflow.export.lowering import lower
 from quantflow.graph.edit import cut_between, with_outputs
-from quantflow.graph.model_io import model_bytes
 from quantflow.progress import Progress
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size, fit_sample
@@ -54,7 +53,7 @@ def layer_errors(
     layers = [layer for layer in record.layers if layer.name in int8]
     if not layers:
         return ()
-    sources = sorted({layer.input for layer in layers})
+    sources = sorted({name for x in layers for name in (x.input, x.second_input) if name})
     results = [layer.output for layer in layers]
     lowered = lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
     exact = _open(with_outputs(float_model, [*sources, *results]), runtime)
@@ -62,7 +61,7 @@ def layer_errors(
     alone = _open(cut_between(lowered, sources, results), runtime)
     by_all, by_own = _Noise(results), _Noise(results)
     fitted = [fit_sample(sample, record, dims) for sample in islice(samples, SAMPLES)]
-    layouts = {entry.tensor: entry.layout for entry in record.padding}
+    layouts: dict[str, Layout] = {entry.tensor: entry.layout for entry in record.padding}
     for batch in batches(fitted, batch_size(record, dims)):
         expected = exact.run(batch.feeds)
         observed = whole.run(batch.feeds)
@@ -113,16 +112,16 @@ class _Noise:
 
 
 def _real_rows(
-    feeds: Mapping[str, NDArray[Any]], count: int, record: ModelRecord, layout: str
+    feeds: Mapping[str, NDArray[Any]], count: int, record: ModelRecord, layout: Layout
 ) -> NDArray[np.bool_]:
     """Which leading positions of a tensor are neither padding nor repeated samples."""
     size = len(next(iter(feeds.values())))
     real = np.arange(size) < count
-    if record.mask is None or layout == "none":
+    if record.mask is None or layout not in ("positions", "flat"):
         return real
     positions = (feeds[record.mask.name] != 0) & real[:, None]
     return positions.ravel() if layout == "flat" else positions
 
 
 def _open(model: ir.Model, runtime: RuntimeConfig) -> OnnxRuntimeRunner:
-    return OnnxRuntimeRunner(model_bytes(model), runtime)
+    return OnnxRuntimeRunner(model, runtime)

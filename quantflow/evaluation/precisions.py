@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from quantflow.artifacts.export_record import BucketFiles
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.config import RuntimeConfig, TargetConfig
 from quantflow.export.lowering import lower
-from quantflow.graph.model_io import load_model, model_bytes
+from quantflow.graph.model_io import load_model
 from quantflow.graph.passes.emulate_fp16 import emulate_fp16
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
-from quantflow.runtime.runner import Runner
+from quantflow.runtime.runner import Feeds, Runner
+
+
+class OnDemand:
+    """A model that is opened when it first runs, so that not all precisions fill memory at once.
+
+    Args:
+        make: reads it and makes a runner.
+    """
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._make = make
+        self._runner: Runner | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the values that `run` returns."""
+        return self._opened().outputs
+
+    def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
+        """Run once; returns every output by name."""
+        return self._opened().run(feeds)
+
+    def close(self) -> None:
+        """Give the model up; it is opened again when it is to run."""
+        self._runner = None
+
+    def _opened(self) -> Runner:
+        self._runner = self._runner or self._make()
+        return self._runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +60,8 @@ class Precisions:
             twin without graph optimizations, which shows what rounding flips alone do).
     """
 
-    fp32: Runner
-    others: dict[str, Runner]
+    fp32: OnDemand
+    others: dict[str, OnDemand]
 
 
 def open_precisions(
@@ -39,17 +71,24 @@ def open_precisions(
     target: TargetConfig,
     runtime: RuntimeConfig,
 ) -> Precisions:
-    """Read the files of a bucket and make a runner for every precision."""
-    float_model = load_model(export_dir / bucket.float_twin)
-    qdq = export_dir / bucket.qdq
-    islands = plan.island_nodes
-    others: dict[str, Runner] = {"fp16": _open(emulate_fp16(float_model, islands), runtime)}
-    if islands:
-        others["fp16_plain"] = _open(emulate_fp16(float_model, frozenset()), runtime)
-    others["int8"] = open_int8(export_dir, bucket, plan, target, runtime)
-    others["qdq"] = OnnxRuntimeRunner(qdq, runtime)
-    others["qdq_unfused"] = OnnxRuntimeRunner(qdq, runtime, optimize=False)
-    return Precisions(OnnxRuntimeRunner(export_dir / bucket.float_twin, runtime), others)
+    """A runner for every precision of a bucket; its files are read when it runs."""
+
+    def file(name: str, *, optimize: bool = True) -> OnDemand:
+        return OnDemand(lambda: _open(load_model(export_dir / name), runtime, optimize=optimize))
+
+    def fp16(islands: frozenset[str]) -> OnDemand:
+        def make() -> Runner:
+            return _open(emulate_fp16(load_model(export_dir / bucket.float_twin), islands), runtime)
+
+        return OnDemand(make)
+
+    others = {"fp16": fp16(plan.island_nodes)}
+    if plan.island_nodes:
+        others["fp16_plain"] = fp16(frozenset())
+    others["int8"] = OnDemand(lambda: open_int8(export_dir, bucket, plan, target, runtime))
+    others["qdq"] = file(bucket.qdq)
+    others["qdq_unfused"] = file(bucket.qdq, optimize=False)
+    return Precisions(file(bucket.float_twin), others)
 
 
 def open_int8(
@@ -65,5 +104,5 @@ def open_int8(
     return _open(lowered, runtime)
 
 
-def _open(model: ir.Model, runtime: RuntimeConfig) -> Runner:
-    return OnnxRuntimeRunner(model_bytes(model), runtime)
+def _open(model: ir.Model, runtime: RuntimeConfig, *, optimize: bool = True) -> Runner:
+    return OnnxRuntimeRunner(model, runtime, optimize=optimize)

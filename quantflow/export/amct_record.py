@@ -1,6 +1,6 @@
 """The AMCT record: our factors as the text proto that `amct_onnx.convert_model` reads.
 
-A file holds one message a layer, keyed by the name of its MatMul or Gemm node::
+A file holds one message a layer, keyed by the name of its node::
 
     record {
       key: "encoder.layer.0.attention.self.query"
@@ -8,7 +8,8 @@ A file holds one message a layer, keyed by the name of its MatMul or Gemm node::
     }
 
 `scale_d` is the activation's scale itself, where AscendQuant holds its reciprocal. `scale_w` and
-`offset_w` repeat, once an output channel. Numbers are the shortest that read back as the same
+`offset_w` repeat, once an output channel; an AveragePool has none. Products of two activations,
+which have no such record, are left out. Numbers are the shortest that read back as the same
 float32.
 """
 
@@ -38,15 +39,16 @@ class AmctEntry:
 
 
 def amct_entries(record: ModelRecord, factors: Sequence[LayerFactors]) -> dict[str, AmctEntry]:
-    """The entries of all INT8 layers, by node name, in the order of the factors."""
-    nodes = {layer.name: layer.node for layer in record.layers}
-    return {
-        nodes[entry.layer]: AmctEntry(
-            entry.scale_d, entry.offset_d, entry.scale_w, (0,) * len(entry.scale_w)
-        )
-        for entry in factors
-        if entry.scale_d is not None and entry.offset_d is not None
-    }
+    """The entries of all INT8 layers that have one, by node name, in the order of the factors."""
+    layers = {layer.name: layer for layer in record.layers}
+    entries = dict[str, AmctEntry]()
+    for entry in factors:
+        layer = layers[entry.layer]
+        if entry.scale_d is None or entry.offset_d is None or layer.second_input:
+            continue
+        scale_w = entry.scale_w if layer.weight else ()
+        entries[layer.node] = AmctEntry(entry.scale_d, entry.offset_d, scale_w, (0,) * len(scale_w))
+    return entries
 
 
 def write_record(record: ModelRecord, factors: Sequence[LayerFactors]) -> str:
@@ -102,7 +104,7 @@ def _read_entry(fields: Sequence[Field]) -> tuple[str, AmctEntry]:
     value = values[0]
     scale_d, offset_d = _scalars(value, "scale_d"), _scalars(value, "offset_d")
     scale_w, offset_w = _scalars(value, "scale_w"), _scalars(value, "offset_w")
-    if len(scale_d) != 1 or len(offset_d) != 1 or not scale_w or len(scale_w) != len(offset_w):
+    if len(scale_d) != 1 or len(offset_d) != 1 or len(scale_w) != len(offset_w):
         _refuse(f"layer {key[0]!r} lacks a factor")
     return key[0], AmctEntry(
         scale_d=_scale(scale_d[0]),

@@ -1,8 +1,9 @@
 """The deploy model: ordinary ONNX whose INT8 layers are written as Ascend's compiler reads them.
 
-An INT8 layer becomes ``AscendQuant -> MatMul or Gemm on int8 -> [Add of an int32 bias] ->
-AscendDequant``. The AscendDequant's output takes over the name of the layer's output, so whatever
-follows is untouched. onnxruntime cannot load such a file and onnx.checker refuses it, by design.
+An INT8 layer becomes ``AscendQuant -> the layer's node on int8 -> [Add of an int32 bias] ->
+AscendDequant``; a product of two activations has an AscendQuant on either side. The AscendDequant's
+output takes over the name of the layer's output, so whatever follows is untouched. onnxruntime
+cannot load such a file and onnx.checker refuses it, by design.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import onnx_ir as ir
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.export.additions import Additions
-from quantflow.export.sites import Site, drop_float_constants, int8_sites, int8_weight
+from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
+from quantflow.numerics.quantize import QuantParams
 
 
 def deploy_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors]) -> ir.Model:
@@ -37,9 +39,15 @@ def deploy_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFa
     additions = Additions(deploy)
     quantized = dict[str, ir.Value]()
     for site in sites:
-        if site.layer.input not in quantized:
-            quantized[site.layer.input] = _quantize(deploy.graph, site, additions)
-        _to_int8(site, quantized[site.layer.input], additions)
+        for index, params in enumerate(site.inputs):
+            source = site.node.inputs[index]
+            assert source is not None and source.name is not None
+            if source.name not in quantized:
+                quant = _quantize(source, params, site, index, additions)
+                deploy.graph.insert_before(site.node, quant)
+                quantized[source.name] = quant.outputs[0]
+            site.node.replace_input_with(index, quantized[source.name])
+        _to_int8(site, additions)
         _dequantize(deploy.graph, site, additions)
     drop_float_constants(deploy, sites)
     return deploy
@@ -60,30 +68,31 @@ def unpack_deq_scale(packed: np.ndarray) -> np.ndarray:
     return packed.astype(np.uint32).view(np.float32)
 
 
-def _quantize(graph: ir.Graph, site: Site, additions: Additions) -> ir.Value:
-    source = site.node.inputs[0]
-    assert source is not None
-    quant = additions.node(
-        f"{site.layer.name}/AscendQuant",
+def _quantize(
+    source: ir.Value, params: QuantParams, site: Site, index: int, additions: Additions
+) -> ir.Node:
+    return additions.node(
+        f"{site.layer.name}/AscendQuant" + ("_second" if index else ""),
         "AscendQuant",
         [source],
         ir.DataType.INT8,
         like=source,
         # The compiler ignores an attribute of another type and reads 0 in its place.
         attributes=[
-            ir.AttrFloat32("scale", float(site.params.multiplier)),
-            ir.AttrFloat32("offset", float(site.params.zero_point)),
+            ir.AttrFloat32("scale", float(params.multiplier)),
+            ir.AttrFloat32("offset", float(params.zero_point)),
             ir.AttrString("dst_type", "INT8"),
         ],
     )
-    graph.insert_before(site.node, quant)
-    return quant.outputs[0]
 
 
-def _to_int8(site: Site, activation: ir.Value, additions: Additions) -> None:
-    """Give the layer's nodes integer operands."""
-    site.node.replace_input_with(0, activation)
-    site.node.replace_input_with(1, int8_weight(site, additions))
+def _to_int8(site: Site, additions: Additions) -> None:
+    """Give the layer's nodes integer constants."""
+    if site.weight is not None:
+        # Layers that share a weight and its scales share the int8 weight as well.
+        key = (site.layer.weight, site.layer.op_type, site.integers.weight_scale.tobytes())
+        weight = additions.shared(f"{site.layer.name}/weight_int8", key, site.weight)
+        site.node.replace_input_with(1, weight)
     # A new type, for clones of a model share the type objects of their values.
     site.node.outputs[0].type = ir.TensorType(ir.DataType.INT32)
     if site.integers.bias is None:

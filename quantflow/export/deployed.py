@@ -17,7 +17,27 @@ from numpy.typing import NDArray
 from quantflow.errors import fail
 from quantflow.export.deploy import unpack_deq_scale
 from quantflow.graph.edit import constant
+from quantflow.graph.window import window_of
 from quantflow.numerics.quantize import QMAX, QMIN
+
+_WEIGHT_RANKS = {
+    "MatMul": (2,), "Gemm": (2,), "Conv": (3, 4, 5), "ConvTranspose": (4,), "AveragePool": (),
+}  # fmt: skip
+"""Axes that the weight of an int8 layer may have, by op type."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedInput:
+    """An int8 input of a layer.
+
+    Attributes:
+        quant: the AscendQuant that makes it; layers may share one.
+        multiplier, zero_point: its `scale` and `offset`.
+    """
+
+    quant: ir.Node
+    multiplier: np.float32
+    zero_point: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +45,17 @@ class DeployedLayer:
     """One INT8 layer as a file holds it.
 
     Attributes:
-        quant: the AscendQuant that feeds it; layers may share one.
-        product: the MatMul or Gemm on int8.
+        inputs: its one int8 input, or the two of a MatMul of two variables.
+        product: the node that multiplies, or the AveragePool.
         add: the Add of an int32 bias behind a MatMul, or None.
         dequant: the AscendDequant.
-        multiplier, zero_point: AscendQuant's `scale` and `offset`.
         deq_scale: ``(1,)`` or ``(N,)`` float32.
     """
 
-    quant: ir.Node
+    inputs: tuple[DeployedInput, ...]
     product: ir.Node
     add: ir.Node | None
     dequant: ir.Node
-    multiplier: np.float32
-    zero_point: int
     deq_scale: NDArray[np.float32]
 
     @property
@@ -52,7 +69,7 @@ def deployed_layers(deploy: ir.Model) -> list[DeployedLayer]:
 
     Raises:
         QuantflowError: QF544 for an AscendQuant or AscendDequant that is not in the form that
-            quantflow writes for a MatMul or Gemm.
+            quantflow writes.
     """
     layers = [_layer(node) for node in deploy.graph if node.op_type == "AscendDequant"]
     products = {layer.product for layer in layers}
@@ -69,22 +86,24 @@ def _layer(dequant: ir.Node) -> DeployedLayer:
     last = accumulator.producer() if accumulator is not None else None
     add = last if last is not None and last.op_type == "Add" else None
     product = _producer(last, 0) if add is not None else last
-    if product is None or product.op_type not in ("MatMul", "Gemm"):
-        _refuse(dequant, "it does not follow an int8 MatMul or Gemm")
-    quant = _producer(product, 0)
-    if quant is None or quant.op_type != "AscendQuant":
-        _refuse(product, "its activation is not the output of an AscendQuant")
-    _check_integers(product, add)
+    if product is None or product.op_type not in _WEIGHT_RANKS:
+        _refuse(dequant, "it does not follow an int8 layer")
+    inputs = [_input(product, 0)]
+    if product.op_type == "MatMul" and constant(product.inputs[1]) is None:
+        inputs.append(_input(product, 1))
+        if any(entry.zero_point for entry in inputs):
+            _refuse(product, "it multiplies two activations, and one has a zero point")
+    elif product.op_type != "AveragePool":
+        _check_weight(product)
+    _check_attributes(product)
+    _check_bias(product, add)
     if _attribute(dequant, "dtype", ir.AttributeType.INT) != 0:
         _refuse(dequant, "it writes another type than float32")
-    multiplier, zero_point = _quant_parameters(quant)
     return DeployedLayer(
-        quant=quant,
+        inputs=tuple(inputs),
         product=product,
         add=add,
         dequant=dequant,
-        multiplier=multiplier,
-        zero_point=zero_point,
         deq_scale=_deq_scale(dequant, packed),
     )
 
@@ -94,15 +113,39 @@ def _producer(node: ir.Node | None, index: int) -> ir.Node | None:
     return value.producer() if value is not None else None
 
 
-def _check_integers(product: ir.Node, add: ir.Node | None) -> None:
+def _input(product: ir.Node, index: int) -> DeployedInput:
+    quant = _producer(product, index)
+    if quant is None or quant.op_type != "AscendQuant":
+        _refuse(product, "its activation is not the output of an AscendQuant")
+    multiplier, zero_point = _quant_parameters(quant)
+    return DeployedInput(quant, multiplier, zero_point)
+
+
+def _check_weight(product: ir.Node) -> None:
+    ranks = _WEIGHT_RANKS[product.op_type]
     weight = constant(product.inputs[1])
-    if weight is None or weight.dtype != ir.DataType.INT8 or weight.shape.rank() != 2:
-        _refuse(product, "its weight is not a constant 2-D int8 tensor")
-    if any(product.attributes.get_int(name, 0) for name in ("transA", "transB")) or any(
-        product.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta")
+    if weight is None or weight.dtype != ir.DataType.INT8 or weight.shape.rank() not in ranks:
+        dims = " or ".join(f"{rank}-D" for rank in ranks)
+        _refuse(product, f"its weight is not a constant {dims} int8 tensor")
+
+
+def _check_attributes(product: ir.Node) -> None:
+    attributes = product.attributes
+    if any(attributes.get_int(name, 0) for name in ("transA", "transB")) or any(
+        attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta")
     ):
         _refuse(product, "it transposes or scales")
-    bias = add.inputs[1] if add is not None else (*product.inputs, None)[2]
+    if product.op_type == "AveragePool":
+        window = window_of(product)
+        padded = window is None or any(window.pads)
+        if (padded and not attributes.get_int("count_include_pad", 0)) or attributes.get_int(
+            "ceil_mode", 0
+        ):
+            _refuse(product, "it divides by another number at the border")
+
+
+def _check_bias(product: ir.Node, add: ir.Node | None) -> None:
+    bias = add.inputs[1] if add is not None else (*product.inputs, None, None)[2]
     tensor = constant(bias)
     if bias is not None and (tensor is None or tensor.dtype != ir.DataType.INT32):
         _refuse(add or product, "its bias is not a constant int32 tensor")

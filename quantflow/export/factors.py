@@ -10,6 +10,8 @@ float32 (`dtype` 0), which `islands.py` arranges.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import RangesRecord
+from quantflow.artifacts.weight_file import array_of
 from quantflow.config import Granularity
 from quantflow.errors import Problem, QuantflowError, did_you_mean
 from quantflow.export.integers import (
@@ -29,6 +32,7 @@ from quantflow.export.integers import (
 )
 from quantflow.export.weight_scale import layer_weight_scales
 from quantflow.graph.edit import constant
+from quantflow.graph.kinds.table import channel_axis, groups_of, weight_matrix
 from quantflow.numerics.quantize import MAX_MULTIPLIER, MIN_MULTIPLIER, QuantParams
 
 
@@ -37,7 +41,7 @@ def layer_factors(
     record: ModelRecord,
     ranges: RangesRecord,
     plan: PrecisionPlan,
-    granularity: Granularity,
+    granularity: Granularity | Mapping[str, Granularity],
 ) -> tuple[LayerFactors, ...]:
     """Decide every layer's precision and factors.
 
@@ -46,7 +50,8 @@ def layer_factors(
         record: its layers and groups.
         ranges: of the quantizable tensors.
         plan: the precision plan in force.
-        granularity: of the weight scales.
+        granularity: of the weight scales, for all layers or by name; a layer that was INT8 in the
+            file that the model came from keeps those of the file.
 
     Returns:
         One entry a layer, in the order of the record.
@@ -56,10 +61,29 @@ def layer_factors(
     """
     _check_plan(record, plan)
     params = {entry.tensor: entry.params for entry in ranges.ranges}
+    given = {entry.layer: np.array(entry.scale_w, np.float32) for entry in record.given}
     return tuple(
-        _factors_of(model, layer, params.get(layer.input), plan, granularity)
+        _factors_of(
+            model,
+            layer,
+            params,
+            plan,
+            _granularity_of(layer, granularity),
+            given.get(layer.name),
+        )
         for layer in record.layers
     )
+
+
+def _granularity_of(
+    layer: Layer, granularity: Granularity | Mapping[str, Granularity]
+) -> Granularity:
+    """Convolutions have a scale per output channel always."""
+    if channel_axis(layer) == 1:
+        return "per-channel"
+    if isinstance(granularity, Mapping):
+        return granularity.get(layer.name, "per-channel")
+    return granularity
 
 
 def _check_plan(record: ModelRecord, plan: PrecisionPlan) -> None:
@@ -79,40 +103,64 @@ def _check_plan(record: ModelRecord, plan: PrecisionPlan) -> None:
 def _factors_of(
     model: ir.Model,
     layer: Layer,
-    params: QuantParams | None,
+    params: Mapping[str, QuantParams],
     plan: PrecisionPlan,
     granularity: Granularity,
+    given: NDArray[np.float32] | None,
 ) -> LayerFactors:
-    reason = layer.float_reason or _planned_reason(layer, plan) or _range_reason(params)
-    if not reason and params is not None:
+    reason = layer.float_reason or _planned_reason(layer, plan) or _ranges_reason(layer, params)
+    if not reason:
+        activation = params[layer.input]
         weight, bias = layer_constants(model, layer)
         reason = _constants_reason(weight, bias)
         if not reason:
-            scale_w = layer_weight_scales(weight, bias, params.scale, granularity)
-            reason = _integers_reason(weight, bias, params, scale_w)
+            scale_w = given
+            if scale_w is None:
+                scale_w = _second_scales(layer, params, weight, bias, granularity)
+            reason = _integers_reason(weight, bias, activation, scale_w)
             if not reason:
                 return LayerFactors(
                     layer=layer.name,
                     group=layer.group,
                     precision="int8",
-                    scale_d=params.scale,
-                    offset_d=params.zero_point,
+                    scale_d=activation.scale,
+                    offset_d=activation.zero_point,
                     scale_w=tuple(float(scale) for scale in scale_w),
+                    weight_granularity=granularity if layer.weight else None,
                 )
     island = bool({layer.node, layer.bias_node} & plan.island_nodes)
     precision = "fp32" if island else "fp16"
     return LayerFactors(layer=layer.name, group=layer.group, precision=precision, reason=reason)
 
 
+def _second_scales(
+    layer: Layer,
+    params: Mapping[str, QuantParams],
+    weight: NDArray[np.float32],
+    bias: NDArray[np.float32] | None,
+    granularity: Granularity,
+) -> NDArray[np.float32]:
+    """Scales of what the activation is multiplied by: weight, other activation, or nothing (1)."""
+    if layer.weight:
+        return layer_weight_scales(weight, bias, params[layer.input].scale, granularity)
+    second = params[layer.second_input].scale if layer.second_input else 1.0
+    return np.array([second], np.float32)
+
+
 def layer_constants(
     model: ir.Model, layer: Layer
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Weight ``(K, N)`` and bias ``(N,)`` of a MatMul or Gemm layer, float32.
+    """Weight as a matrix ``(K, N)`` and bias ``(N,)`` of a layer, float32.
+
+    A layer without a weight has a matrix without rows.
 
     Raises:
         QuantflowError: QF543 when the model does not have them.
     """
-    weight = _initializer(model, layer, layer.weight)
+    if not layer.weight:
+        return np.zeros((0, 1), np.float32), None
+    own_form = _initializer(model, layer, layer.weight)
+    weight = weight_matrix(own_form, layer.op_type, groups_of(layer))
     if layer.bias is None:
         return weight, None
     bias = _initializer(model, layer, layer.bias)
@@ -126,7 +174,7 @@ def _initializer(model: ir.Model, layer: Layer, name: str) -> NDArray[np.float32
             "QF543", f"no constant {name!r} in the model", f"layer {layer.name}", "rerun `prepare`"
         )
         raise QuantflowError([problem])
-    return np.asarray(tensor.numpy(), np.float32)
+    return np.asarray(array_of(tensor), np.float32)
 
 
 def _planned_reason(layer: Layer, plan: PrecisionPlan) -> str:
@@ -134,6 +182,21 @@ def _planned_reason(layer: Layer, plan: PrecisionPlan) -> str:
     if group.precision == "int8":
         return ""
     return group.reason or "the plan keeps its group in fp16"
+
+
+def _ranges_reason(layer: Layer, params: Mapping[str, QuantParams]) -> str:
+    if not layer.second_input:
+        return _range_reason(params.get(layer.input))
+    for tensor in (layer.input, layer.second_input):
+        found = params.get(tensor)
+        if reason := _range_reason(found):
+            return f"{tensor!r}: {reason}"
+        if found is not None and found.zero_point != 0:
+            return (
+                f"a MatMul of two variables is symmetric, and the range of {tensor!r} has "
+                f"zero point {found.zero_point}"
+            )
+    return ""
 
 
 def _range_reason(params: QuantParams | None) -> str:

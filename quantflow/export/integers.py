@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.numerics.quantize import quantize_weight
+from quantflow.numerics.quantize import QMAX, QMIN, quantize_weight
 
 INT32_MAX = 2**31 - 1
 
@@ -20,7 +20,7 @@ class LayerIntegers:
     """What an INT8 layer holds.
 
     Attributes:
-        weight: ``(K, N)`` int8.
+        weight: ``(K, N)`` int8, the matrix form of the weight; no rows where there is none.
         bias: ``(N,)`` int32 in steps of the deq scale, or None.
         weight_scale: ``(1,)`` or ``(N,)`` float32, units of the weight per step.
         deq_scale: ``(1,)`` or ``(N,)`` float32, units of the output per accumulator step.
@@ -41,7 +41,7 @@ def layer_integers(
     """Quantize a layer's constants.
 
     Args:
-        weight: ``(K, N)`` float32.
+        weight: ``(K, N)`` float32, the matrix form of the weight.
         bias: ``(N,)`` float32 or None.
         scale_d: activation scale, a float32 value.
         scale_w: ``(1,)`` or ``(N,)`` float32.
@@ -71,10 +71,17 @@ def bias_steps(
 def accumulator_bound(integers: LayerIntegers, zero_point: int) -> int:
     """Largest magnitude that a layer's int32 accumulator can reach, bias included.
 
-    A step of the activation is at most ``max(127 - z, z + 128)`` away from the zero point z.
+    Not for a product of two activations, which have no zero point and would have to be 131,072
+    long.
     """
-    reach = max(127 - zero_point, zero_point + 128)
-    columns = np.abs(integers.weight.astype(np.int64)).sum(axis=0) * reach
+    # int16 holds the magnitude of -128, and takes a quarter of the memory of int64.
+    magnitudes = np.abs(integers.weight.astype(np.int16))
+    columns = magnitudes.sum(axis=0, dtype=np.int64) * farthest_step(zero_point)
     if integers.bias is not None:
         columns = columns + np.abs(integers.bias.astype(np.int64))
     return int(columns.max(initial=0))
+
+
+def farthest_step(zero_point: int) -> int:
+    """How far an int8 activation can be from its zero point."""
+    return max(QMAX - zero_point, zero_point - QMIN)

@@ -31,5 +31,6 @@ def deploy_islands(deploy: ir.Model, islands: frozenset[str]) -> frozenset[str]:
     for layer in layers:
         nodes = {layer.product.name, layer.add.name if layer.add else None}
         if nodes & islands:
-            found |= {layer.quant.name or "", layer.dequant.name or ""}
+            sides = [*(entry.quant for entry in layer.inputs), layer.dequant]
+            found |= {node.name or "" for node in sides}
     return frozenset(found)

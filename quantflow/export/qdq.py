@@ -18,6 +18,8 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.export.additions import Additions
 from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
+from quantflow.graph.kinds.conv_transpose import ungrouped
+from quantflow.numerics.quantize import QuantParams
 
 
 def qdq_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors]) -> ir.Model:
@@ -47,39 +49,99 @@ def qdq_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFacto
 def _rewrite(
     graph: ir.Graph, site: Site, activations: dict[str, ir.Value], additions: Additions
 ) -> None:
-    name, integers = site.layer.name, site.integers
-    if site.layer.input not in activations:
-        activations[site.layer.input] = _quantize_dequantize(graph, site, additions)
-    zeros = np.zeros(integers.weight_scale.shape, np.int8)
-    weight = _dequantized(
-        f"{name}/weight",
-        # A weight each: onnxruntime, making it uint8, does not load a model that shares one.
-        additions.initializer(f"{name}/weight_int8", integers.weight),
-        [_scale(integers.weight_scale), _scale(zeros)],
-        1,
-        additions,
-    )
-    graph.insert_before(site.node, weight)
-    site.node.replace_input_with(0, activations[site.layer.input])
-    site.node.replace_input_with(1, weight.outputs[0])
-    if integers.bias is None:
-        return
-    steps = additions.initializer(f"{name}/bias_int32", integers.bias)
-    bias = _dequantized(f"{name}/bias", steps, [_scale(integers.deq_scale)], 0, additions)
-    graph.insert_before(site.node, bias)
+    for index, params in enumerate(site.inputs):
+        source = site.node.inputs[index]
+        assert source is not None and source.name is not None
+        if source.name not in activations:
+            name = site.layer.name + ("/second" if index else "")
+            pair = _quantize_dequantize(source, params, name, additions)
+            graph.insert_before(site.node, pair)
+            activations[source.name] = pair[-1].outputs[0]
+        site.node.replace_input_with(index, activations[source.name])
+    if site.weight is not None:
+        nodes = _weight(site, site.weight, additions)
+        graph.insert_before(site.node, nodes)
+        site.node.replace_input_with(1, nodes[-1].outputs[0])
+    if site.integers.bias is not None:
+        _replace_bias(graph, site, site.integers.bias, additions)
+
+
+def _weight(site: Site, weight: NDArray[np.int8], additions: Additions) -> list[ir.Node]:
+    """What computes the float weight from the int8 one.
+
+    The scales lie along the output channels, which are no axis of a grouped ConvTranspose's weight.
+    Its twin holds the weight as ``(N, C / groups, ...)`` and moves the axes after dequantization.
+    """
+    scale, groups = site.integers.weight_scale, _groups(site)
+    axis = {"Conv": 0}.get(site.layer.op_type, 1)
+    stored = weight
+    if groups > 1:
+        axis, stored = 0, ungrouped(weight, groups)
+    nodes = [
+        _dequantized(
+            f"{site.layer.name}/weight",
+            # A weight each: onnxruntime, making it uint8, does not load a model that shares one.
+            additions.initializer(f"{site.layer.name}/weight_int8", stored),
+            [_scale(scale), _scale(np.zeros(scale.shape, np.int8))],
+            axis,
+            additions,
+        )
+    ]
+    if groups > 1:
+        nodes += _regrouped(nodes[0].outputs[0], site, weight.shape, groups, additions)
+    return nodes
+
+
+def _groups(site: Site) -> int:
+    """Number of groups where they come between the scales and an axis of the weight."""
+    if site.layer.op_type != "ConvTranspose" or site.integers.weight_scale.size == 1:
+        return 1
+    return site.node.attributes.get_int("group", 1)
+
+
+def _regrouped(
+    value: ir.Value, site: Site, shape: tuple[int, ...], groups: int, additions: Additions
+) -> list[ir.Node]:
+    """From ``(N, C / groups, ...)`` to ``(C, N / groups, ...)``, as `ungrouped` undoes it."""
+    channels, width, *kernel = shape
+    grouped = [groups, width, channels // groups, *kernel]
+    order = [0, 2, 1, *range(3, len(grouped))]
+
+    def reshape(value: ir.Value, dims: list[int], number: int) -> ir.Node:
+        name = f"{site.layer.name}/weight_shape{number}"
+        target = additions.initializer(name, np.array(dims, np.int64))
+        return additions.node(
+            f"{site.layer.name}/weight/Reshape{number}", "Reshape", [value, target],
+            ir.DataType.FLOAT,
+        )  # fmt: skip
+
+    split = reshape(value, grouped, 0)
+    turned = additions.node(
+        f"{site.layer.name}/weight/Transpose", "Transpose", [split.outputs[0]], ir.DataType.FLOAT,
+        attributes=[ir.AttrInt64s("perm", order)],
+    )  # fmt: skip
+    return [split, turned, reshape(turned.outputs[0], list(shape), 1)]
+
+
+def _replace_bias(
+    graph: ir.Graph, site: Site, bias: NDArray[np.int32], additions: Additions
+) -> None:
+    steps = additions.initializer(f"{site.layer.name}/bias_int32", bias)
+    scale = _scale(site.integers.deq_scale)
+    node = _dequantized(f"{site.layer.name}/bias", steps, [scale], 0, additions)
+    graph.insert_before(site.node, node)
     if site.bias_node is None:
-        site.node.replace_input_with(2, bias.outputs[0])
+        site.node.replace_input_with(2, node.outputs[0])
     else:
         site.bias_node.replace_input_with(0, site.node.outputs[0])
-        site.bias_node.replace_input_with(1, bias.outputs[0])
+        site.bias_node.replace_input_with(1, node.outputs[0])
 
 
-def _quantize_dequantize(graph: ir.Graph, site: Site, additions: Additions) -> ir.Value:
-    source = site.node.inputs[0]
-    assert source is not None
-    name = site.layer.name
-    scale = additions.initializer(f"{name}/scale_d", np.array(site.params.scale, np.float32))
-    zero = additions.initializer(f"{name}/offset_d", np.array(site.params.zero_point, np.int8))
+def _quantize_dequantize(
+    source: ir.Value, params: QuantParams, name: str, additions: Additions
+) -> list[ir.Node]:
+    scale = additions.initializer(f"{name}/scale_d", np.array(params.scale, np.float32))
+    zero = additions.initializer(f"{name}/offset_d", np.array(params.zero_point, np.int8))
     quantize = additions.node(
         f"{name}/QuantizeLinear", "QuantizeLinear", [source, scale, zero], ir.DataType.INT8,
         like=source,
@@ -88,8 +150,7 @@ def _quantize_dequantize(graph: ir.Graph, site: Site, additions: Additions) -> i
         f"{name}/DequantizeLinear", "DequantizeLinear", [quantize.outputs[0], scale, zero],
         ir.DataType.FLOAT, like=source,
     )  # fmt: skip
-    graph.insert_before(site.node, [quantize, dequantize])
-    return dequantize.outputs[0]
+    return [quantize, dequantize]
 
 
 def _scale(array: NDArray[np.generic]) -> NDArray[np.generic]:

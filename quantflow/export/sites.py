@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.errors import fail
-from quantflow.export.additions import Additions
 from quantflow.export.factors import layer_constants
 from quantflow.export.integers import LayerIntegers, layer_integers
 from quantflow.graph.edit import nodes_by_name
+from quantflow.graph.kinds.table import groups_of, weight_from_matrix
 from quantflow.numerics.quantize import QuantParams
 
 
@@ -24,15 +25,18 @@ class Site:
 
     Attributes:
         layer: the layer.
-        params: scale and zero point of its input.
+        inputs: scale and zero point of its input and, for a product of two activations, of its
+            second input.
         integers: its constants.
-        node: the MatMul or Gemm.
+        weight: its int8 weight in the shape of the float one, or None.
+        node: the node that multiplies.
         bias_node: the Add behind a MatMul, or None.
     """
 
     layer: Layer
-    params: QuantParams
+    inputs: tuple[QuantParams, ...]
     integers: LayerIntegers
+    weight: NDArray[np.int8] | None
     node: ir.Node
     bias_node: ir.Node | None
 
@@ -72,35 +76,41 @@ def _site(model: ir.Model, layer: Layer, entry: LayerFactors, nodes: dict[str, i
     assert entry.scale_d is not None and entry.offset_d is not None
     weight, bias = layer_constants(model, layer)
     scale_w = np.array(entry.scale_w, np.float32)
+    integers = layer_integers(weight, bias, entry.scale_d, scale_w)
+    inputs = [QuantParams(entry.scale_d, entry.offset_d)]
+    if layer.second_input:
+        inputs.append(QuantParams(entry.scale_w[0], 0))
     return Site(
         layer=layer,
-        params=QuantParams(entry.scale_d, entry.offset_d),
-        integers=layer_integers(weight, bias, entry.scale_d, scale_w),
+        inputs=tuple(inputs),
+        integers=integers,
+        weight=_own_form(model, layer, integers.weight) if layer.weight else None,
         node=node,
         bias_node=bias_node,
     )
 
 
+def _own_form(model: ir.Model, layer: Layer, matrix: NDArray[np.int8]) -> NDArray[np.int8]:
+    shape = model.graph.initializers[layer.weight].shape
+    assert shape is not None
+    return weight_from_matrix(matrix, tuple(shape.numpy()), layer.op_type, groups_of(layer))
+
+
 def _fits(layer: Layer, node: ir.Node, bias_node: ir.Node | None) -> bool:
     inputs = [value.name if value else None for value in node.inputs]
-    product = node.outputs[0]
+    operands = [name for name in (layer.input, layer.weight or layer.second_input) if name]
+    count, product = len(operands), node.outputs[0]
     if (
-        inputs[:2] != [layer.input, layer.weight]
-        or node.op_type not in ("MatMul", "Gemm")
+        inputs[:count] != operands
+        or node.op_type != layer.op_type
         or (bias_node or node).outputs[0].name != layer.output
     ):
         return False
     if bias_node is None:
-        return layer.bias_node is None and inputs[2:] == ([layer.bias] if layer.bias else [])
+        return layer.bias_node is None and inputs[count:] == ([layer.bias] if layer.bias else [])
     added = {value.name if value else None for value in bias_node.inputs}
     alone = len(product.uses()) == 1 and not product.is_graph_output()
     return alone and added == {product.name, layer.bias}
-
-
-def int8_weight(site: Site, additions: Additions) -> ir.Value:
-    """The layer's int8 weight; layers that share a weight and its scales share this as well."""
-    key = (site.layer.weight, site.integers.weight_scale.tobytes())
-    return additions.shared(f"{site.layer.name}/weight_int8", key, site.integers.weight)
 
 
 def drop_float_constants(model: ir.Model, sites: Iterable[Site]) -> None:

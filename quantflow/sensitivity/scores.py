@@ -67,6 +67,7 @@ def rank(
     scores: Mapping[str, NDArray[np.float64]],
     record: ModelRecord,
     metric: OutputMetric,
+    of_float: NDArray[np.float64],
     *,
     seed: int,
 ) -> list[GroupScore]:
@@ -79,20 +80,21 @@ def rank(
         scores: ``(S,)`` metric values by group.
         record: its groups.
         metric: what was measured.
+        of_float: ``(S,)`` values of the float model.
         seed: of the bootstrap.
     """
     total = sum(layer.macs for layer in record.layers) or 1
     found = list[GroupScore]()
     for group in record.groups:
         values = scores[group.name]
-        damage = np.array([metric.damage(float(v)) for v in values])
+        damage = metric.damage(values, of_float)
         low, high = mean_interval(damage, seed=seed)
         found.append(
             GroupScore(
                 group=group.name,
                 role=group.role,
                 mac_fraction=group.macs / total,
-                value=float(values.mean()),
+                value=metric.over_samples(values),
                 damage=float(damage.mean()),
                 low=low,
                 high=high,

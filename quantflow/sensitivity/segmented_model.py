@@ -18,7 +18,6 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.config import RuntimeConfig
 from quantflow.export.deploy import deploy_model
 from quantflow.export.lowering import lower
-from quantflow.graph.model_io import model_bytes
 from quantflow.graph.segments import find_segments, segment_model
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Runner
@@ -101,9 +100,7 @@ class SegmentedModel:
     def _runner(self, index: int, int8: frozenset[str]) -> Runner:
         key = (index, int8)
         if key not in self._runners:
-            self._runners[key] = OnnxRuntimeRunner(
-                model_bytes(self._variant(index, int8)), self._runtime
-            )
+            self._runners[key] = OnnxRuntimeRunner(self._variant(index, int8), self._runtime)
             while len(self._runners) > self._limit:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)

@@ -186,7 +186,7 @@ def _scores(
         on_score=lambda group, found: journal.note(f"score {group}", found.tolist()),
         progress=progress,
     )
-    return rank(values, record, metric, seed=config.run.seed)
+    return rank(values, record, metric, probe.of_float(metric), seed=config.run.seed)
 
 
 def _groups(

@@ -19,8 +19,8 @@ from quantflow.export.deploy import boundaries, deploy_model
 from quantflow.export.factors import layer_factors
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.export.lowering import lower
-from quantflow.graph.model_io import model_bytes
-from quantflow.numerics.error_metrics import cosine
+from quantflow.graph.layer_settings import layer_settings
+from quantflow.numerics.error_metrics import cosine, max_abs_error
 from quantflow.runtime.bucket_run import as_vector, run_samples
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.tasks.fidelity import fidelity
@@ -47,7 +47,7 @@ class Verifier:
 
     def factors(self, plan: PrecisionPlan) -> tuple[LayerFactors, ...]:
         """Factors of every layer under a plan."""
-        granularity = self.config.quantization.weight_granularity
+        granularity = layer_settings(self.record, self.config.quantization).granularity
         return layer_factors(self.model, self.record, self.ranges, plan, granularity)
 
     def run(self, plan: PrecisionPlan) -> PolicyResult:
@@ -60,16 +60,13 @@ class Verifier:
             emulate_fp16=True,
             islands=plan.island_nodes,
         )
-        runners = [
-            OnnxRuntimeRunner(model_bytes(model), self.config.runtime)
-            for model in (self.model, lowered)
-        ]
+        runners = [OnnxRuntimeRunner(model, self.config.runtime) for model in (self.model, lowered)]
         count = len(self.samples)
         cosines, errors = np.full(count, np.nan), np.full(count, np.nan)
         for index, (exact, other) in run_samples(runners, self.samples, self.record, self.dims):
             a, b = as_vector(exact), as_vector(other)
             cosines[index] = cosine(a[None], b[None])[0]
-            errors[index] = np.abs(a - b).max(initial=0)
+            errors[index] = max_abs_error(a, b)
         found = fidelity(cosines, errors, self.samples.ids, seed=self.config.run.seed)
         return PolicyResult(
             policy=plan.policy,

@@ -162,3 +162,20 @@ def test_no_more_samples_are_read_than_are_used() -> None:
 
     found = case(two_layers(), BOUNDS, {"batch": 4}).errors(endless())  # type: ignore[arg-type]
     assert read == SAMPLES and set(found) == {"n_h", "n_y"}
+
+
+def test_errors_of_convolutions_are_those_of_their_own_integers() -> None:
+    proto = build(
+        "(float[batch,3,6,6] x) => (float[batch,4,3,3] y) "
+        "{ h = Conv<pads=[1,1,1,1]>(x, w0) r = Relu(h) y = Conv<strides=[2,2], group=4>(r, w1) }",
+        {"w0": rand(4, 3, 3, 3), "w1": rand(4, 1, 2, 2, seed=1)},
+    )
+    samples = [{"x": rand(3, 6, 6, seed=i)} for i in range(3)]
+    measured = case(proto, {"x": (-4.0, 4.0), "r": (0.0, 25.0)}, {"batch": 2})
+    found = measured.errors(samples)
+    x = np.stack([sample["x"] for sample in samples])
+    # Rounding noise passes through a layer as its input does, and the weights add some.
+    step = 8 / 255
+    noise = np.square(x).mean() / (step**2 / 12)
+    assert 10 * np.log10(noise) - 4 < found["n_h"].own_sqnr_db < 10 * np.log10(noise) + 1
+    assert found["n_y"].sqnr_db < found["n_y"].own_sqnr_db

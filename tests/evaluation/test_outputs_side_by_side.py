@@ -25,7 +25,7 @@ def test_closeness_is_that_of_real_positions_only() -> None:
     for index, one in enumerate(samples):
         a = np.stack([one["ids"], one["ids"] + 0.5], -1).astype(np.float32)[None]
         assert found["near"].cosine[index] == pytest.approx(cosine(a, a + np.float32(1))[0])
-    assert [call[1:] for call in calls] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [call[1:] for call in calls] == [(done, 12) for done in range(1, 13)]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -44,3 +44,19 @@ def test_outputs_are_collected_in_the_order_of_the_samples() -> None:
     first, second = collect_outputs([Model(), Model(offset=1)], samples, about, DIMS)
     assert first[:, 0].tolist() == [0, 2, 12, 12]
     assert second[:, 0].tolist() == [6, 4, 18, 16] and first.dtype == np.float32
+
+
+def test_an_observer_sees_what_every_model_made_of_every_sample_without_padding() -> None:
+    samples = [sample([5, 6, 7, 8], [0, 0, 1, 1]), sample([1, 2]), sample([3] * 6)]
+    seen = dict[tuple[str, int], list[list[float]]]()
+    compare_outputs(
+        Model(), {"near": Model(offset=1)}, samples, 3, record(**TOKENS), DIMS, no_progress,
+        lambda name, index, inputs, outputs: seen.update(
+            {(name, index): [inputs["ids"].tolist(), outputs["tokens"][:, 0].tolist()]}
+        ),
+    )  # fmt: skip
+    assert seen == {
+        ("fp32", 0): [[7, 8], [7, 8]], ("near", 0): [[7, 8], [8, 9]],
+        ("fp32", 1): [[1, 2], [1, 2]], ("near", 1): [[1, 2], [2, 3]],
+        ("fp32", 2): [[3] * 6, [3] * 6], ("near", 2): [[3] * 6, [4] * 6],
+    }  # fmt: skip

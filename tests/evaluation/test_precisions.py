@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.config import RuntimeConfig, TargetConfig
-from quantflow.evaluation.precisions import Precisions, open_precisions
+from quantflow.evaluation.precisions import OnDemand, Precisions, open_precisions
 from quantflow.export.lowering import lower
 from quantflow.graph.model_io import load_model
 from tests.export.builders import run
@@ -47,6 +48,28 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BucketFiles, P
 
 def opened(exported: tuple[Path, BucketFiles, PrecisionPlan]) -> Precisions:
     return open_precisions(*exported, TargetConfig(), RuntimeConfig(threads=1))
+
+
+def test_a_model_is_opened_when_it_runs_and_again_after_it_was_given_up() -> None:
+    opened = list[int]()
+
+    class Model:
+        outputs = ("y",)
+
+        def run(self, feeds: Any) -> dict[str, Any]:
+            return {"y": feeds["x"] + 1}
+
+    def make() -> Model:
+        opened.append(len(opened))
+        return Model()
+
+    model = OnDemand(make)
+    assert opened == []
+    assert [model.run({"x": 1})["y"], model.run({"x": 2})["y"]] == [2, 3]
+    assert opened == [0] and model.outputs == ("y",)
+    model.close()
+    model.close()
+    assert model.run({"x": 3})["y"] == 4 and opened == [0, 1]
 
 
 FEEDS = {"x": rand(2, 8, seed=5)}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from quantflow.artifacts.comparison import Fidelity
-from quantflow.evaluation.verdict import judge
+from quantflow.artifacts.comparison import Fidelity, Precision, TaskScore
+from quantflow.evaluation.verdict import judge, judge_agreement, judge_perplexity
 
 
 def close(fp16: float = 0.9999, int8: float = 0.995, qdq: float = 0.995) -> dict[str, Fidelity]:
@@ -47,3 +47,50 @@ def test_a_deploy_file_that_differs_from_its_twin_is_said() -> None:
 def test_a_failure_outweighs_a_warning_and_both_are_said() -> None:
     verdict, reasons = judge(close(fp16=0.9, int8=0.9, qdq=0.9), 0.99)
     assert verdict == "fail" and len(reasons) == 2
+
+
+def perplexities(fp32: float, fp16: float, int8: float) -> dict[Precision, TaskScore]:
+    values: dict[Precision, float] = {"fp32": fp32, "fp16": fp16, "int8": int8}
+    return {name: TaskScore(value=x, low=x, high=x) for name, x in values.items()}
+
+
+def test_a_perplexity_may_rise_up_to_the_budget() -> None:
+    assert judge_perplexity(perplexities(16, 16.01, 17.6), 0.1001) == ("pass", [])
+    assert judge_perplexity(perplexities(16, 16.01, 99), None) == ("pass", [])
+    verdict, (reason,) = judge_perplexity(perplexities(16, 16.01, 17.7), 0.1)
+    assert verdict == "fail" and "10.6%" in reason and "perplexity_rise_fraction" in reason
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_perplexities_that_are_not_finite_are_no_pass(broken: float) -> None:
+    verdict, (reason,) = judge_perplexity(perplexities(16, 16, broken), None)
+    assert verdict == "fail" and "not finite" in reason
+    assert judge_perplexity(perplexities(16, broken, 17), 0.1)[0] == "warn"
+
+
+def test_a_rise_in_fp16_itself_is_said() -> None:
+    assert judge_perplexity(perplexities(16, 16.07, 17), 0.1)[0] == "pass"
+    verdict, (reason,) = judge_perplexity(perplexities(16, 16.09, 17), 0.1)
+    assert verdict == "warn" and "fp16 itself" in reason
+
+
+@pytest.mark.parametrize(
+    ("fp16", "int8", "least", "verdict", "words"),
+    [
+        (1.0, 0.99, 0.98, "pass", ""),
+        (1.0, 0.98, 0.98, "pass", ""),
+        (1.0, 0.9799, 0.98, "fail", "97.99%"),
+        (0.97, 0.99, 0.98, "warn", "fp16 itself"),
+        (0.97, 0.5, None, "pass", ""),
+    ],
+)
+def test_agreement_is_held_against_its_budget(
+    fp16: float, int8: float, least: float | None, verdict: str, words: str
+) -> None:
+    scores: dict[Precision, TaskScore] = {
+        name: TaskScore(value=value, low=value, high=value)
+        for name, value in {"fp32": 1.0, "fp16": fp16, "int8": int8}.items()
+    }  # pyright: ignore[reportAssignmentType]
+    found, reasons = judge_agreement(scores, least)
+    assert found == verdict
+    assert words in " ".join(reasons) and bool(reasons) == (verdict != "pass")

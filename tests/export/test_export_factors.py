@@ -6,6 +6,7 @@ from onnx import helper
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
+from quantflow.artifacts.ranges_record import RangesRecord, TensorRange
 from quantflow.errors import QuantflowError
 from quantflow.export.factors import layer_factors
 from quantflow.export.int8_fraction import int8_mac_fraction
@@ -204,3 +205,62 @@ def test_the_int8_fraction_counts_macs():
     assert [layer.macs for layer in record.layers] == [72 // 4, 24 // 4]  # of one sample of four
     assert int8_mac_fraction(record, exported.factors) == 0.75
     assert make_plan(record).groups.keys() == {record.groups[0].name}
+
+
+def test_granularity_may_differ_from_layer_to_layer():
+    # C24
+    model = shared_input([[1.0] * 4, [2.0] * 4])
+    record = describe_model(model, {}, mask=None, notes=[])
+    granularity = {"l0": "per-channel", "l1": "per-tensor"}
+    factors = layer_factors(model, record, make_ranges({"x": (0, 1)}), make_plan(record),
+                            granularity)  # fmt: skip
+    assert [len(entry.scale_w) for entry in factors] == [4, 1]
+
+
+def product_of_two():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"], name="layer"),
+        helper.make_node("MatMul", ["q", "k"], ["y"], name="pair"),
+    ]
+    return onnx_model(nodes, {"x": [3, 6], "k": [5, 3]}, ["y"], {"w": weight()})
+
+
+def pair_factors(**bounds):
+    """What becomes of ``q @ k`` when these ranges, (low, high, symmetric), are known."""
+    model = product_of_two()
+    record = describe_model(model, {}, mask=None, notes=[], optional=("MatMul",))
+    ranges = RangesRecord(
+        ranges=tuple(
+            TensorRange(tensor=t, low=low, high=high, estimator="minmax", symmetric=symmetric)
+            for t, (low, high, symmetric) in ({"x": (-1, 1, False)} | bounds).items()
+        ),
+        nonfinite=(),
+    )
+    return layer_factors(model, record, ranges, make_plan(record), "per-channel")[1]
+
+
+def test_a_product_of_two_activations_is_int8_when_both_are_symmetric():
+    entry = pair_factors(q=(-2.0, 1.0, True), k=(-1.0, 5.0, True))
+    assert entry.precision == "int8" and entry.offset_d == 0
+    assert entry.scale_d == pytest.approx(2 / 127)
+    assert entry.scale_w == (pytest.approx(5 / 127),)
+
+
+@pytest.mark.parametrize("tensor", ["q", "k"])
+def test_a_product_of_two_activations_with_a_zero_point_stays_fp16(tensor):
+    bounds = {"q": (-2.0, 1.0, True), "k": (-1.0, 5.0, True)}
+    entry = pair_factors(**bounds | {tensor: (*bounds[tensor][:2], False)})
+    assert entry.precision == "fp16" and "symmetric" in entry.reason and tensor in entry.reason
+    entry = pair_factors(**{name: at for name, at in bounds.items() if name != tensor})
+    assert entry.precision == "fp16" and "range" in entry.reason and tensor in entry.reason
+
+
+def test_a_narrow_channel_takes_a_wider_scale_before_its_bias_leaves_int32():
+    w = weight()
+    w[:, 1] *= 1e-9
+    b = np.array([0.1, 0.5, 0.1, 0.1, 0.1], np.float32)
+    scales = layer_weight_scales(w, b, 0.01, "per-channel")
+    plain = np.abs(w).max(axis=0) / np.float32(127)
+    assert np.array_equal(np.delete(scales, 1), np.delete(plain, 1))
+    assert plain[1] < scales[1] <= plain.max()
+    assert 2**29 < 0.5 / (0.01 * float(scales[1])) < 2**30 + 1

@@ -23,6 +23,9 @@ from .builders import RUNTIME, Bench, Samples, bench, brute_force, cosine, names
 
 LENGTHS = (6, 4, 6, 3, 5, 6, 2)
 COSINE = OUTPUT_METRICS["cosine"]
+OF_OUTPUTS = sorted(name for name, metric in OUTPUT_METRICS.items() if metric.against == "output")
+FLOAT = {name: metric.perfect or 0.0 for name, metric in OUTPUT_METRICS.items()}
+"""What the float model has; a metric against tokens may have anything."""
 
 
 def coarse(proto: onnx.ModelProto, feeds: Samples, mask: str | None = None) -> Bench:
@@ -152,11 +155,12 @@ def ranked(
 ) -> list[tuple[str, bool]]:
     record = record_of({name: role for name, (role, _) in values.items()})
     scores = {name: np.array(v, np.float64) for name, (_, v) in values.items()}
-    found = rank(scores, record, OUTPUT_METRICS[metric], seed=0)
+    of_float = np.full(len(next(iter(scores.values()))), FLOAT[metric])
+    found = rank(scores, record, OUTPUT_METRICS[metric], of_float, seed=0)
     return [(score.group, score.tied) for score in found]
 
 
-@pytest.mark.parametrize("metric", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("metric", OF_OUTPUTS)
 def test_an_outlier_layer_ranks_first_by_every_metric(encoder_bench: Bench, metric: str) -> None:
     victim = names(encoder_bench)[6]
     tensor = next(g.tensor for g in encoder_bench.record.groups if g.name == victim)
@@ -167,7 +171,8 @@ def test_an_outlier_layer_ranks_first_by_every_metric(encoder_bench: Bench, metr
     scores = one_in(
         wild.model, wild.probe, OUTPUT_METRICS[metric], known={}, on_score=lambda *_: None
     )
-    found = rank(scores, wild.record, OUTPUT_METRICS[metric], seed=0)
+    of_float = wild.probe.of_float(OUTPUT_METRICS[metric])
+    found = rank(scores, wild.record, OUTPUT_METRICS[metric], of_float, seed=0)
     assert found[0].group == victim
     assert not found[0].tied and found[0].damage > 3 * found[1].damage
     damages = [score.damage for score in found]
@@ -175,7 +180,7 @@ def test_an_outlier_layer_ranks_first_by_every_metric(encoder_bench: Bench, metr
     assert untied == sorted(untied, reverse=True)
 
 
-@pytest.mark.parametrize("metric", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("metric", OF_OUTPUTS)
 def test_more_noise_ranks_higher_by_every_metric(metric: str) -> None:
     rng = np.random.default_rng(0)
     exact = rng.normal(size=(20, 30)).astype(np.float32)
@@ -213,7 +218,7 @@ def test_attention_does_not_go_first_where_the_measurement_decides() -> None:
 @pytest.mark.parametrize("metric", list(OUTPUT_METRICS))
 def test_one_nan_ranks_a_group_first_ahead_of_attention(metric: str) -> None:
     # Most resamples of `broken` miss the NaN, and would overlap with the attention group.
-    good = OUTPUT_METRICS[metric].perfect
+    good = FLOAT[metric]
     worse = good - 0.1 if OUTPUT_METRICS[metric].higher_is_better else good + 0.1
     found = ranked(
         {
@@ -229,10 +234,10 @@ def test_one_nan_ranks_a_group_first_ahead_of_attention(metric: str) -> None:
 
 def test_an_output_that_is_not_finite_is_worst_by_every_metric() -> None:
     exact = np.array([1.0, 2.0, 3.0], np.float32)
-    for metric in OUTPUT_METRICS.values():
+    for metric in (OUTPUT_METRICS[name] for name in OF_OUTPUTS):
         for bad in (np.nan, np.inf, -np.inf):
             other = np.array([1.0, bad, 3.0], np.float32)
-            damage = metric.damage(metric.value(exact, other))
+            damage = metric.damage(metric.value(exact, other), metric.perfect)
             assert np.isnan(damage) or damage == np.inf
 
 
@@ -244,7 +249,7 @@ def test_the_order_is_that_of_damage_whichever_way_the_metric_points(
     m = OUTPUT_METRICS[metric]
     sign = -1 if m.higher_is_better else 1
     values: dict[str, tuple[Role, Sequence[float]]] = {
-        f"g{i}": ("ffn", [m.perfect + sign * 0.1 * (i + 1)] * 3) for i in order
+        f"g{i}": ("ffn", [FLOAT[metric] + sign * 0.1 * (i + 1)] * 3) for i in order
     }
     assert [name for name, _ in ranked(values, metric)] == ["g4", "g3", "g2", "g1", "g0"]
 
@@ -252,7 +257,7 @@ def test_the_order_is_that_of_damage_whichever_way_the_metric_points(
 def test_a_score_says_what_it_measured() -> None:
     record = record_of({"a": "ffn", "b": "ffn"})
     scores = {"a": np.array([0.5, 0.7]), "b": np.array([1.0, 1.0])}
-    found = {x.group: x for x in rank(scores, record, COSINE, seed=0)}
+    found = {x.group: x for x in rank(scores, record, COSINE, np.ones(2), seed=0)}
     assert found["a"].value == pytest.approx(0.6) and found["a"].damage == pytest.approx(0.4)
     assert 0.3 - 1e-9 <= found["a"].low <= 0.4 <= found["a"].high <= 0.5 + 1e-9
     assert found["a"].mac_fraction == 0.5
@@ -266,6 +271,6 @@ def test_a_model_whose_reference_is_all_zero_is_measured() -> None:
         {"w": rand(4, 4), "z": np.zeros((4, 4), np.float32)},
     )
     b = bench(model, [{"x": rand(4, seed=i)} for i in range(3)], {"batch": 2})
-    for metric in OUTPUT_METRICS.values():
+    for metric in (OUTPUT_METRICS[name] for name in OF_OUTPUTS):
         scores = one_in(b.model, b.probe, metric, known={}, on_score=lambda *_: None)
         assert all((v == metric.perfect).all() for v in scores.values())
