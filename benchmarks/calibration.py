@@ -12,6 +12,10 @@ follows from op types: asked for MatMul and Gemm, all their inputs and outputs. 
 for the inputs alone that quantflow looks at, which cannot be asked for. Either is measured on the
 tensors of one block; the time but for the inference is multiplied up to all of them.
 
+One process of one thread and two of them, which torchrun starts, share the same 128 texts. Timed is
+all from the moment when all processes have loaded the model until all have every range: inference,
+statistics, exchange and choice. Starting Python and loading are not.
+
 Memory is the peak of a process that calibrates on 64 texts, and of one that does on 512 (`--full`:
 2,048), each text in a different order of words.
 """
@@ -20,105 +24,45 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
+from _calibrator import (
+    BATCH,
+    LENGTH,
+    TEXTS,
+    Calibrator,
+    Sample,
+    Texts,
+    load_texts,
+    prepared,
+    save_texts,
+)
 from _harness import Figure, finish, parser
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 
-from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.ranges_record import Split
-from quantflow.artifacts.run_directory import RunDirectory
-from quantflow.artifacts.sample_set import sample_digest
-from quantflow.calibration.draw import Pool, draw, shuffled
-from quantflow.calibration.preprocess import make_preprocessor
-from quantflow.config import QuantizationConfig, load_config
-from quantflow.graph.edit import constant, values_by_name, with_outputs
-from quantflow.graph.model_io import load_model, model_bytes
-from quantflow.ranges.choose_ranges import choose_ranges
-from quantflow.ranges.collect import Collection, collect
+from quantflow.config import RuntimeConfig
+from quantflow.ranges.collect import Collection
 from quantflow.ranges.grid import Histogram
 from quantflow.ranges.kl import LINEAR_BINS, kl
 from quantflow.runtime.batching import batches
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Runner
-from quantflow.stages.pipeline import run_stage
-from quantflow.stages.stage import Context
-from quantflow.stages.stage_0_model import STAGE as MODEL
-from quantflow.user_code import load_function
+from quantflow.runtime.workers import ALONE, Workers, place_from_environment
 
-SET = Path(__file__).parents[1] / "calibration_sets" / "minilm_wikipedia"
-SOURCES: dict[Split, str] = {
-    "calibration": "data:calibration_paragraphs",
-    "heldout": "data:deployment_paragraphs",
-}
-TEXTS, LENGTH, BATCH = 64, 128, 8
 REPEATS = 5
 LEVELS = 255
 PEER_TENSORS = slice(8, 12)
 """The tensors of one block of six, which onnxruntime's calibrator is timed on."""
-
-Sample = dict[str, NDArray[Any]]
-Texts = dict[Split, Sequence[Sample]]
-
-
-@dataclass(frozen=True)
-class Calibrator:
-    """The model, and a session that gives the tensors to be quantized."""
-
-    path: Path
-    record: ModelRecord
-    runner: Runner
-    values: Mapping[str, ir.Value]
-
-    @classmethod
-    def of(cls, path: Path) -> Calibrator:
-        """From a folder that stage 0 wrote."""
-        record = ModelRecord.read(path / "model.json")
-        tensors = [group.tensor for group in record.groups]
-        model = load_model(path / "model.onnx")
-        runner = OnnxRuntimeRunner(model_bytes(with_outputs(model, tensors)))
-        return cls(path / "model.onnx", record, runner, values_by_name(model))
-
-    def collect(self, samples: Sequence[Sample], rows: int) -> Collection:
-        """What stage 2 keeps of some samples."""
-        names = [str(index) for index in range(len(samples))]
-        return collect(
-            self.runner,
-            samples,
-            ids=names,
-            digests=[sample_digest(sample) for sample in samples],
-            tensors=[group.tensor for group in self.record.groups],
-            padding={entry.tensor: entry.layout for entry in self.record.padding},
-            mask_name=self.record.mask.name if self.record.mask else None,
-            batch=BATCH,
-            rows=rows,
-        )
-
-    def calibrate(self, texts: Texts) -> dict[Split, Collection]:
-        """Statistics, ranges and clipping report."""
-
-        def weights(tensor: str) -> list[NDArray[np.float32]]:
-            layers = self.record.layers_of(tensor)
-            found = [constant(self.values[layer.weight]) for layer in layers]
-            return [weight.numpy() for weight in found if weight is not None]
-
-        seen: dict[Split, Collection] = {
-            split: self.collect(samples, 256 if split == "calibration" else 0)
-            for split, samples in texts.items()
-        }
-        choose_ranges(self.record.groups, weights, seen, QuantizationConfig(estimator="auto"))
-        return seen
 
 
 def main() -> int:
@@ -126,39 +70,26 @@ def main() -> int:
     options = parser(__doc__ or "")
     options.add_argument("--full", action="store_true", help="memory of 2,048 texts, not 512")
     options.add_argument("--peak-of", nargs=2, metavar=("N", "FOLDER"), help="used by itself")
+    options.add_argument("--share-of", type=Path, metavar="FOLDER", help="used by itself")
     chosen = options.parse_args()
     if chosen.peak_of:
         print(peak_of(int(chosen.peak_of[0]), Path(chosen.peak_of[1])))
         return 0
+    if chosen.share_of:
+        share_of(chosen.share_of)
+        return 0
     with tempfile.TemporaryDirectory() as directory:
         model, texts = prepared(Path(directory))
         calibrator = Calibrator.of(model)
-        save_file(joined(texts["calibration"]), model / "texts.safetensors")
+        save_texts(model, texts)
         time_figures, collection = times(calibrator, texts)
         figures = [
             *time_figures,
             *kl_figures(calibrator, collection),
+            *process_figures(model),
             *memory_figures(model, 2048 if chosen.full else 512),
         ]
     return finish("Calibration of MiniLM, 128 tokens", figures, chosen.json)
-
-
-def prepared(directory: Path) -> tuple[Path, Texts]:
-    """The folder of the canonical model, and texts that fill all positions."""
-    loaded = load_config(SET / "quantflow.toml", [f"run.directory={directory / 'run'}"])
-    context = Context(loaded, RunDirectory(loaded.run_directory))
-    run_stage(context, MODEL)
-    folder, settings = context.folder("00_model"), loaded.config.set.preprocess
-    record = ModelRecord.read(folder / "model.json")
-    preprocess = make_preprocessor(settings, record.inputs, SET)
-    texts: Texts = {}
-    for split, function in SOURCES.items():
-        records = load_function(function, SET)()
-        pool = Pool(split, records, shuffled(len(records), seed=0, stream=0), settings.column)
-        drawn = draw(pool, 6 * TEXTS, preprocess)
-        filled = [x for x in drawn.samples if x["attention_mask"].all()]
-        texts[split] = filled[:TEXTS]
-    return folder, texts
 
 
 def times(calibrator: Calibrator, texts: Texts) -> tuple[list[Figure], Collection]:
@@ -304,14 +235,13 @@ def memory_figures(model: Path, most: int) -> list[Figure]:
 def peak_in_process(count: int, model: Path) -> float:
     """MiB, by a process that does nothing else."""
     command = [sys.executable, __file__, "--peak-of", str(count), str(model)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def peak_of(count: int, model: Path) -> float:
     """Calibrate on `count` texts and report this process's peak memory in MiB."""
-    arrays = load_file(model / "texts.safetensors")
-    calibrator = Calibrator.of(model)
-    calibrator.calibrate({"calibration": Varied(arrays, count), "heldout": Varied(arrays, BATCH)})
+    texts, calibrator = load_texts(model)["calibration"], Calibrator.of(model)
+    calibrator.calibrate({"calibration": Varied(texts, count), "heldout": Varied(texts, BATCH)})
     # Not ru_maxrss, which a process inherits from the one that starts it.
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -321,7 +251,7 @@ def peak_of(count: int, model: Path) -> float:
 class Varied(Sequence[Sample]):
     """Some texts over and over, the tokens in another order every time, made as they are read."""
 
-    arrays: Sample
+    texts: Sequence[Sample]
     size: int
 
     def __len__(self) -> int:
@@ -331,12 +261,61 @@ class Varied(Sequence[Sample]):
         if index >= self.size:
             raise IndexError(index)
         order = np.random.default_rng(index).permutation(LENGTH)
-        return {name: array[index % len(array)][order] for name, array in self.arrays.items()}
+        text = self.texts[index % len(self.texts)]
+        return {name: array[order] for name, array in text.items()}
 
 
-def joined(samples: Sequence[Sample]) -> Sample:
-    """One array an input."""
-    return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+def process_figures(model: Path) -> list[Figure]:
+    """The same work by one process and by two, of one thread each."""
+    rounds = [[seconds_of(count, model) for count in (1, 2)] for _ in range(2)]
+    one, two = np.array(rounds).min(axis=0).tolist()
+    return [
+        Figure("one process of one thread, s", one),
+        Figure("two of them under torchrun, s", two),
+        Figure("one process / two", one / two, 1.8),
+    ]
+
+
+def seconds_of(count: int, model: Path) -> float:
+    """Seconds that some processes take together."""
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    command = [sys.executable, *(launch if count > 1 else []), __file__, "--share-of", str(model)]
+    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **single}
+    )
+    return float(done.stdout)
+
+
+def share_of(model: Path) -> None:
+    """Do this process's share of a calibration; the leader prints how long all of them took."""
+    place = place_from_environment()
+    if place.count == 1:
+        print(shared_seconds(model, ALONE))
+        return
+    from quantflow.runtime.distributed import join
+
+    workers = join(place)
+    workers.connect("cpu")
+    least = shared_seconds(model, workers)
+    if place.rank:
+        workers.next_order()  # which is to end
+        workers.leave()
+    else:
+        print(least)
+        workers.dismiss(0)
+
+
+def shared_seconds(model: Path, workers: Workers) -> float:
+    """Least seconds from the moment when all workers have come until all are done."""
+    calibrator, texts = Calibrator.of(model, RuntimeConfig(threads=1)), load_texts(model)
+
+    def work() -> None:
+        workers.exchange(b"")
+        calibrator.calibrate(texts, workers)
+        workers.exchange(b"")
+
+    return min(seconds(work) for _ in range(3))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from quantflow.artifacts.ranges_record import Split
 from quantflow.errors import fail
 
 ChannelAbsmax = Mapping[Split, Mapping[str, NDArray[np.float32]]]
-"""``(K,)`` float32 of every tensor, K the length of its last axis, by split and name."""
+"""``(C,)`` float32 of every tensor and its C channels, by split and name."""
 
 
 def save_channel_absmax(path: Path, found: ChannelAbsmax) -> None:

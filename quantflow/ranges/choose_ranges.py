@@ -3,79 +3,168 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.artifacts.model_record import Group
+from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.ranges_record import ClippingRow, Split, TensorRange
-from quantflow.config import QuantizationConfig
+from quantflow.artifacts.record import Record
+from quantflow.graph.layer_settings import LayerSettings, TensorSettings
+from quantflow.numerics.quantize import QuantParams
 from quantflow.progress import Progress, no_progress
+from quantflow.ranges.auto import Trial
 from quantflow.ranges.clipping import Subject, clipping_rows
-from quantflow.ranges.collect import Collection
-from quantflow.ranges.estimators import EstimatorSettings
-from quantflow.ranges.select import select_range
+from quantflow.ranges.collect import Collection, TensorStatistics
+from quantflow.ranges.select import Selection, select_range
+from quantflow.ranges.views import reader, view_of
+from quantflow.runtime.workers import ALONE, Workers
 
-Weights = Callable[[str], Sequence[NDArray[np.float32]]]
-"""The ``(K, N_i)`` float32 weights of the layers that read a tensor."""
+WeightOf = Callable[[Layer], NDArray[np.float32]]
+"""The float32 weight of a layer that has one, of its own shape."""
+
+
+class _Chosen(Record):
+    """What is found for one tensor; workers exchange it."""
+
+    range: TensorRange
+    rows: tuple[ClippingRow, ...]
+
+
+class _Share(Record):
+    """What one worker found."""
+
+    chosen: tuple[_Chosen, ...]
 
 
 def choose_ranges(
-    groups: Sequence[Group],
-    weights: Weights,
+    record: ModelRecord,
+    weight_of: WeightOf,
     seen: Mapping[Split, Collection],
-    config: QuantizationConfig,
+    settings: LayerSettings,
+    *,
+    given: Mapping[str, QuantParams] | None = None,
     progress: Progress = no_progress,
+    workers: Workers = ALONE,
 ) -> tuple[list[TensorRange], list[ClippingRow]]:
-    """Choose a range for every group's tensor, and report on every candidate.
+    """Choose a range for every quantized tensor, and report on every candidate.
 
     Args:
-        groups: whose tensors are quantized.
-        weights: of the layers that read a tensor.
+        record: the model.
+        weight_of: gives a layer's weight.
         seen: statistics of both splits; those of the calibration samples decide.
-        config: which estimator, and how weights and activations are quantized.
+        settings: which estimator, and how weights and activations are quantized.
+        given: of a model that came quantized, what its tensors are quantized with: in force, with
+            the estimators' ranges beside it.
         progress: called after every tensor.
+        workers: share the tensors; every worker gets the ranges of all.
 
     Returns:
-        Ranges in the order of the groups; rows by tensor, then split, then candidate.
+        Ranges in the order of `record.tensors`; rows by tensor, then split, then candidate.
     """
+    shares = _shares(record, workers.place.count)
+    count_done, total = workers.counter(), len(record.tensors)
+    found, done = list[_Chosen](), 0
+    for tensor in shares[workers.place.rank]:
+        params = (given or {}).get(tensor)
+        found.append(_choose(record, tensor, weight_of, seen, settings, params))
+        done = count_done(1)
+        progress("ranges", done, total)
+    by_tensor = {chosen.range.tensor: chosen for chosen in _of_all(found, workers)}
+    if done < total:  # the last ones were another worker's
+        progress("ranges", total, total)
+    ordered = [by_tensor[tensor] for tensor in record.tensors]
+    return [x.range for x in ordered], [row for x in ordered for row in x.rows]
 
-    ranges, rows = list[TensorRange](), list[ClippingRow]()
-    for done, group in enumerate(groups, 1):
-        chosen, found = _choose(group, weights(group.tensor), seen, config)
-        ranges.append(chosen)
-        rows += found
-        progress("ranges", done, len(groups))
-    return ranges, rows
+
+def _shares(record: ModelRecord, count: int) -> list[list[str]]:
+    """The tensors of every worker, about equally much work for each: `auto` costs what MACs do."""
+    macs = {tensor: sum(x.macs for x in record.layers_of(tensor)) for tensor in record.tensors}
+    ordered = sorted(record.tensors, key=lambda tensor: -macs[tensor])
+    # There and back, so that no worker always gets the largest of those that are dealt out.
+    turns = [*range(count), *reversed(range(count))]
+    shares: list[list[str]] = [[] for _ in range(count)]
+    for number, tensor in enumerate(ordered):
+        shares[turns[number % len(turns)]].append(tensor)
+    return shares
+
+
+def _of_all(found: Sequence[_Chosen], workers: Workers) -> list[_Chosen]:
+    if workers.place.count == 1:
+        return list(found)
+    parts = workers.exchange(_Share(chosen=tuple(found)).model_dump_json().encode())
+    return [chosen for part in parts for chosen in _Share.model_validate_json(part).chosen]
 
 
 def _choose(
-    group: Group,
-    weights: Sequence[NDArray[np.float32]],
+    record: ModelRecord,
+    tensor: str,
+    weight_of: WeightOf,
     seen: Mapping[Split, Collection],
-    config: QuantizationConfig,
-) -> tuple[TensorRange, list[ClippingRow]]:
-    calibrated = seen["calibration"].tensors[group.tensor]
+    settings: LayerSettings,
+    given: QuantParams | None,
+) -> _Chosen:
+    told, calibrated = settings.tensors[tensor], seen["calibration"].tensors[tensor]
+    if given is not None:
+        told = replace(told, symmetric=given.zero_point == 0, estimator="minmax")
+    layers = [layer for layer in record.layers_of(tensor) if layer.weight]
     selection = select_range(
-        calibrated,
-        weights,
-        EstimatorSettings(symmetric=config.symmetric, percentile=config.percentile),
-        estimator=config.estimator,
-        per_channel=config.weight_granularity == "per-channel",
+        calibrated, lambda: _trials(layers, weight_of, calibrated, settings), told
     )
-    rows = list[ClippingRow]()
-    for split in get_args(Split):
-        tensor = seen[split].tensors[group.tensor]
-        subject = Subject(
-            tensor=group.tensor,
-            group=group.name,
-            split=split,
-            symmetric=config.symmetric,
-            ids=seen[split].ids,
-            sample_low=tensor.sample_low,
-            sample_high=tensor.sample_high,
-            calibrated=calibrated.histogram if split == "heldout" else None,
+    if given is not None:
+        selection = selection.overruled_by(given)
+    rows = tuple(
+        row
+        for split in get_args(Split)
+        for row in _clipping(seen, split, tensor, record.group_of(tensor), selection, told)
+    )
+    chosen = selection.range_of(tensor, symmetric=told.symmetric)
+    return _Chosen(range=chosen.model_copy(update={"overridden": told.origin}), rows=rows)
+
+
+def _trials(
+    layers: Sequence[Layer],
+    weight_of: WeightOf,
+    calibrated: TensorStatistics,
+    settings: LayerSettings,
+) -> list[Trial]:
+    """What `auto` judges by: the sampled rows of every view, and the layers that read so."""
+    return [
+        Trial(
+            rows,
+            [
+                reader(
+                    layer,
+                    weight_of(layer),
+                    per_channel=settings.granularity[layer.name] == "per-channel",
+                )
+                for layer in layers
+                if view_of(layer) == view
+            ],
         )
-        rows += clipping_rows(tensor.histogram, selection.candidates, selection.chosen, subject)
-    return selection.range_of(group.tensor, symmetric=config.symmetric), rows
+        for view, rows in calibrated.rows.items()
+    ]
+
+
+def _clipping(
+    seen: Mapping[Split, Collection],
+    split: Split,
+    tensor: str,
+    group: str,
+    selection: Selection,
+    told: TensorSettings,
+) -> list[ClippingRow]:
+    found = seen[split].tensors[tensor]
+    subject = Subject(
+        tensor=tensor,
+        group=group,
+        split=split,
+        symmetric=told.symmetric,
+        ids=seen[split].ids,
+        sample_low=found.sample_low,
+        sample_high=found.sample_high,
+        calibrated=seen["calibration"].tensors[tensor].histogram if split == "heldout" else None,
+    )
+    return clipping_rows(found.histogram, selection.candidates, selection.chosen, subject)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.density import Density, density, mass_below, mean_square
 from quantflow.ranges.distortion import energy_beyond, squared_error
 from quantflow.ranges.grid import Histogram
+
+Floats = NDArray[np.float64]
 
 NEAR = 0.1
 """Values within this share of a bound, inside it, are near the threshold."""
@@ -42,18 +44,18 @@ class Subject:
     split: Split
     symmetric: bool
     ids: Sequence[str]
-    sample_low: NDArray[np.float64]
-    sample_high: NDArray[np.float64]
+    sample_low: Floats
+    sample_high: Floats
     calibrated: Histogram | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
-    """The levels of a quantizer: lowest, highest and their distance."""
+class _Grids:
+    """The levels of C quantizers: lowest, highest and their distance, ``(C,)`` float64 each."""
 
-    low: float
-    high: float
-    step: float
+    low: Floats
+    high: Floats
+    step: Floats
 
 
 def clipping_rows(
@@ -70,86 +72,73 @@ def clipping_rows(
         chosen: name of the range in force.
         subject: what the rows are about.
     """
+    grids = _grids(candidates.values(), subject.symmetric)
     values = density(hist)
-    grids = {name: _grid(bounds, subject.symmetric) for name, bounds in candidates.items()}
-    levels = np.array([[x.low, x.high, x.step] for x in grids.values()]).reshape(-1, 3)
-    noises, power = squared_error(values, *levels.T), mean_square(values)
+    power = mean_square(values)
+    noise = squared_error(values, grids.low, grids.high, grids.step)
+    lost = energy_beyond(values, grids.low, grids.high, grids.step) / (power or 1.0)
+    below, above, near = _shares(values, grids)
+    ratio = hist.absmax / np.maximum(-grids.low, grids.high)
+    # Half a step beyond the last level is rounding, not clipping.
+    ratio = np.where(below + above > 0, ratio, np.minimum(ratio, 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decibels = 10 * np.log10(power / noise)  # infinite without noise, NaN without a signal
+    worst = _worst_samples(subject, grids)
+    excess = _excess(hist, subject.calibrated) if subject.calibrated else 0.0
     return [
-        _row(hist, values, name, grid, power, float(noise), name == chosen, subject)
-        for (name, grid), noise in zip(grids.items(), noises, strict=True)
+        ClippingRow(
+            tensor=subject.tensor,
+            group=subject.group,
+            split=subject.split,
+            candidate=name,
+            chosen=name == chosen,
+            low=float(grids.low[i]),
+            high=float(grids.high[i]),
+            absmax=hist.absmax,
+            clipping_ratio=float(ratio[i]),
+            clipped_low_fraction=float(below[i]),
+            clipped_high_fraction=float(above[i]),
+            energy_lost_fraction=float(lost[i]),
+            sqnr_db=float(decibels[i]),
+            near_threshold_fraction=float(near[i]),
+            worst_samples=worst[i],
+            flag=_flag(excess, ratio[i], below[i] + above[i], lost[i]),
+        )
+        for i, name in enumerate(candidates)
     ]
 
 
-def _row(
-    hist: Histogram,
-    values: Density,
-    name: str,
-    grid: _Grid,
-    power: float,
-    noise: float,
-    chosen: bool,
-    subject: Subject,
-) -> ClippingRow:
-    below, above, near = _shares(values, grid)
-    ratio = hist.absmax / max(-grid.low, grid.high)
-    if not below + above:
-        ratio = min(ratio, 1.0)  # half a step beyond the last level is rounding, not clipping
-    lost = energy_beyond(values, grid.low, grid.high, grid.step) / power if power else 0.0
-    return ClippingRow(
-        tensor=subject.tensor,
-        group=subject.group,
-        split=subject.split,
-        candidate=name,
-        chosen=chosen,
-        low=grid.low,
-        high=grid.high,
-        absmax=hist.absmax,
-        clipping_ratio=ratio,
-        clipped_low_fraction=below,
-        clipped_high_fraction=above,
-        energy_lost_fraction=lost,
-        sqnr_db=_decibels(power, noise),
-        near_threshold_fraction=near,
-        worst_samples=_worst_samples(subject, grid),
-        flag=_flag(hist, ratio, below + above, lost, subject),
-    )
+def _grids(candidates: Iterable[Bounds], symmetric: bool) -> _Grids:
+    params = [activation_params(*bounds, symmetric=symmetric) for bounds in candidates]
+    zero = np.array([x.zero_point for x in params])
+    step = np.array([x.scale for x in params])
+    return _Grids(((-QMAX if symmetric else QMIN) - zero) * step, (QMAX - zero) * step, step)
 
 
-def _grid(bounds: Bounds, symmetric: bool) -> _Grid:
-    params = activation_params(*bounds, symmetric=symmetric)
-    lowest = -QMAX if symmetric else QMIN
-    low = (lowest - params.zero_point) * params.scale
-    return _Grid(low, (QMAX - params.zero_point) * params.scale, params.scale)
-
-
-def _shares(values: Density, grid: _Grid) -> tuple[float, float, float]:
+def _shares(values: Density, grids: _Grids) -> tuple[Floats, Floats, Floats]:
     """Shares of the values: clipped low, clipped high, near a bound without being clipped."""
-    half, keep = grid.step / 2, 1 - NEAR
-    points = np.array([grid.low - half, grid.low * keep, grid.high * keep, grid.high + half])
-    below, to_low, from_high, rest = (float(x) for x in mass_below(values, points))
-    near = to_low - below if grid.low < 0 else 0.0
-    near += rest - from_high if grid.high > 0 else 0.0
+    low, high, half, keep = grids.low, grids.high, grids.step / 2, 1 - NEAR
+    points = np.concatenate([low - half, low * keep, high * keep, high + half])
+    below, to_low, from_high, rest = mass_below(values, points).reshape(4, -1)
+    near = np.where(low < 0, to_low - below, 0.0) + np.where(high > 0, rest - from_high, 0.0)
     total = max(values.total, 1.0)
     return below / total, (values.total - rest) / total, near / total
 
 
-def _worst_samples(subject: Subject, grid: _Grid) -> tuple[str, ...]:
-    """The samples that reach furthest beyond, or closest to, a bound."""
-    reach = np.maximum(subject.sample_high - grid.high, grid.low - subject.sample_low)
-    names = np.array(subject.ids)
-    order = np.lexsort((names, -reach))[:3]
-    return tuple(str(names[index]) for index in order if np.isfinite(reach[index]))
+def _worst_samples(subject: Subject, grids: _Grids) -> list[tuple[str, ...]]:
+    """The samples that reach furthest beyond, or closest to, a bound, for every quantizer."""
+    beyond = subject.sample_high - grids.high[:, None]
+    reach = np.maximum(beyond, grids.low[:, None] - subject.sample_low)
+    by_name = np.argsort(np.array(subject.ids), kind="stable")
+    order = by_name[np.argsort(-reach[:, by_name], axis=1, kind="stable")[:, :3]]
+    return [
+        tuple(subject.ids[int(i)] for i in places if np.isfinite(found[i]))
+        for places, found in zip(order.tolist(), reach, strict=True)
+    ]
 
 
-def _decibels(power: float, noise: float) -> float:
-    """Signal to noise ratio; infinite without noise, NaN without a signal."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(10 * np.log10(np.float64(power) / np.float64(noise)))
-
-
-def _flag(hist: Histogram, ratio: float, clipped: float, lost: float, subject: Subject) -> str:
+def _flag(excess: float, ratio: float, clipped: float, lost: float) -> str:
     reasons: list[str] = []
-    excess = _excess(hist, subject.calibrated) if subject.calibrated else 0.0
     if excess > MAX_EXCESS_FRACTION:
         reasons.append(f"values reach {excess:.0%} of the calibrated width beyond it")
     if ratio > MAX_CLIPPING_RATIO:

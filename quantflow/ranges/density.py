@@ -70,5 +70,5 @@ def mass_below(d: Density, points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def mean_square(d: Density) -> float:
     """Expected square of a value; 0 of no values."""
-    square = (d.left**2 + d.left * d.right + d.right**2) / 3
+    square = (d.left * d.left + d.left * d.right + d.right * d.right) / 3
     return float((d.mass * square).sum() / max(d.total, 1.0))

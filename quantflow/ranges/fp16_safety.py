@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from quantflow.artifacts.ranges_record import Fp16Tensor, Island
-from quantflow.graph.model_io import model_bytes
+from quantflow.artifacts.weight_file import array_of
 from quantflow.numerics.rounding import FP16_MAX
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.fp16_probe import MEASURES, instrument
@@ -25,7 +25,7 @@ WITHOUT_ARITHMETIC = frozenset({"Constant", "Shape", "Size"})
 
 def measure_fp16(
     model: ir.Model,
-    make_runner: Callable[[bytes], Runner],
+    make_runner: Callable[[ir.Model], Runner],
     samples: Iterable[Feeds],
     *,
     batch: int,
@@ -38,14 +38,14 @@ def measure_fp16(
 
     Args:
         model: the float32 model.
-        make_runner: gives a runner for a serialized model.
+        make_runner: gives a runner for a model.
         samples: at least one, feeds without the batch axis.
         batch: samples per inference.
         progress: called after every batch.
         workers: share the batches; every worker gets the outcome of all.
     """
     instrumented, probes = instrument(model)
-    runner = make_runner(model_bytes(instrumented))
+    runner = make_runner(instrumented)
     measured, order, counts = list[list[list[float]]](), list[int](), list[int]()
     count_done, done, samples = workers.counter(), 0, list(samples)
     for number, part in share(enumerate(batches(samples, batch)), workers):
@@ -142,7 +142,7 @@ def _large_initializers(model: ir.Model) -> Iterable[tuple[str, float]]:
     for name, value in model.graph.initializers.items():
         if value.const_value is None or value.const_value.dtype != ir.DataType.FLOAT:
             continue
-        array: NDArray[Any] = value.const_value.numpy()
+        array: NDArray[Any] = array_of(value.const_value)
         magnitude = float(np.abs(array).max(initial=0.0))
         if not magnitude <= FP16_MAX:  # true for NaN as well
             yield name, magnitude

@@ -92,22 +92,6 @@ def extremes(finite: NDArray[np.float32]) -> tuple[float, float]:
     return low, high
 
 
-def channel_extremes(
-    rows: NDArray[np.float32],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Smallest and largest finite value of every column, ``(M, K)`` float32 to two of ``(K,)``.
-
-    ``inf`` and ``-inf`` for a column without any.
-    """
-    top = np.float32(np.inf)
-    low, high = rows.min(axis=0, initial=top), rows.max(axis=0, initial=-top)
-    if len(rows) and not (np.isfinite(low).all() and np.isfinite(high).all()):
-        finite = np.isfinite(rows)
-        low = rows.min(axis=0, initial=top, where=finite)
-        high = rows.max(axis=0, initial=-top, where=finite)
-    return low, high
-
-
 def merge(a: Histogram, b: Histogram) -> Histogram:
     """Histogram of the values of both: exact, commutative and associative."""
     return Histogram(a.counts + b.counts, min(a.low, b.low), max(a.high, b.high), a.inf + b.inf)

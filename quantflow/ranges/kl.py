@@ -23,7 +23,7 @@ from quantflow.ranges.threshold_search import search, search_symmetric
 LINEAR_BINS = 2048
 """Bins of equal width that the observed range is divided into."""
 
-_IN_CACHE = 1 << 14
+_IN_CACHE = 1 << 15
 """Numbers in an array of intermediate results that stays in a core's cache."""
 
 _NO_MASS = float(np.finfo(np.float64).tiny)
@@ -165,18 +165,17 @@ def _level_edges(linear: LinearHistogram, lows: Floats, highs: Floats, levels: i
 
     A bin belongs to the level that its centre is rounded to.
     """
-    first, last = (_bin_numbers(linear, x)[:, None] for x in (lows, highs))
     step = (highs - lows) / (levels - 1)
     lowest = np.rint(lows / step)  # number of the first level; level 0 stands for zero
-    between = lowest[:, None] + (np.arange(1, levels) - 0.5)
-    between *= step[:, None]
-    between -= linear.edges[0]
-    between /= _width(linear)
-    between -= 0.5
+    # Where a level ends, in bins, counted from the middle of the first one.
+    spacing = step / _width(linear)
+    start = (lowest - 0.5) * spacing - (linear.edges[0] / _width(linear) + 0.5)
+    between = np.multiply.outer(spacing, np.arange(1.0, levels))
+    between += start[:, None]
     edges = np.empty((len(lows), levels + 1), np.int64)
-    edges[:, :1], edges[:, -1:] = first, last
-    np.ceil(between, out=between)
-    edges[:, 1:-1] = np.clip(between, first.astype(float), last.astype(float), out=between)
+    edges[:, 0], edges[:, -1] = _bin_numbers(linear, lows), _bin_numbers(linear, highs)
+    # They lie between low and high, as the outermost levels are half a step beyond at most.
+    edges[:, 1:-1] = np.ceil(between, out=between)
     return edges
 
 
@@ -194,8 +193,9 @@ def _kept_entropy(linear: LinearHistogram, first: Indices, last: Indices) -> Flo
 
 def _at_end(values: Floats, filled: Floats) -> Floats:
     """The value of each row's first level that has a non-empty bin, ``(C, levels)`` to ``(C,)``."""
-    rows = np.arange(len(values))
-    return values[rows, np.argmax(filled > 0, axis=1)]
+    if filled[:, 0].all():
+        return values[:, 0]
+    return values[np.arange(len(values)), np.argmax(filled > 0, axis=1)]
 
 
 def _log(x: Floats) -> Floats:

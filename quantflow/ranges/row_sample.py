@@ -8,11 +8,15 @@ keeping the smallest keys of both (bottom-k sampling; Cohen and Kaplan 2007).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+Places = NDArray[np.int64]
+Take = Callable[[Places], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class RowSample:
     """Rows with the smallest keys.
 
     Attributes:
-        keys: ``(R,)`` uint64, ascending.
+        keys: ``(R,)`` uint64.
         rows: ``(R, K)`` float32.
     """
 
@@ -49,29 +53,67 @@ def row_keys(digest: str, count: int) -> NDArray[np.uint64]:
 
 
 def add_rows(
-    sample: RowSample | None,
-    keys: NDArray[np.uint64],
-    rows: NDArray[np.float32],
-    limit: int,
-) -> RowSample:
-    """The `limit` rows with the smallest keys of a sample and some new rows.
+    sample: RowSample | None, keys: NDArray[np.uint64], take: Take, limit: int, *, finite: bool
+) -> RowSample | None:
+    """The `limit` rows with the smallest keys of a sample and some new rows, in any order.
 
     Args:
-        sample: what was kept so far, or None.
+        sample: what was kept so far, or None; it may be changed.
         keys: ``(M,)`` uint64.
-        rows: ``(M, K)`` float32.
+        take: gives the rows at some places, ``(P,)`` to ``(P, K)`` float32.
         limit: how many rows to keep.
+        finite: whether all rows are known to be finite; others are passed over.
     """
-    if sample is not None and len(sample.keys) >= limit:
-        below = keys < sample.keys[-1]
-        keys, rows = keys[below], rows[below]
-        if not len(keys):
-            return sample
-    if len(keys) > limit:
-        near = np.argpartition(keys, limit - 1)[:limit]
-        keys, rows = keys[near], rows[near]
-    if sample is not None:
-        keys = np.concatenate([sample.keys, keys])
-        rows = np.concatenate([sample.rows, rows])
+    places = np.arange(len(keys))
+    full = sample is not None and len(sample.keys) == limit
+    if sample is not None and full:
+        places = places[keys < sample.keys.max()]
+    places, rows = _smallest(keys, places, take, limit, finite=finite)
+    if not len(places):
+        return sample
+    new = RowSample(keys[places], rows)
+    if sample is None or not full:
+        return merge_samples([new] if sample is None else [sample, new], limit)
+    _replace(sample, new)
+    return sample
+
+
+def _replace(sample: RowSample, new: RowSample) -> None:
+    """Put new rows in the place of those with larger keys; the others, most, are not moved."""
+    count = len(sample.keys)
+    kept = np.argpartition(np.concatenate([sample.keys, new.keys]), count - 1)[:count]
+    free = np.ones(count, bool)
+    free[kept[kept < count]] = False
+    better = kept[kept >= count] - count
+    sample.keys[free] = new.keys[better]
+    sample.rows[free] = new.rows[better]
+
+
+def merge_samples(samples: Sequence[RowSample], limit: int) -> RowSample:
+    """The `limit` rows with the smallest keys of some samples, in the order of the keys."""
+    keys = np.concatenate([sample.keys for sample in samples])
+    rows = np.concatenate([sample.rows for sample in samples])
     order = np.argsort(keys, kind="stable")[:limit]
     return RowSample(keys[order], rows[order])
+
+
+def _smallest(
+    keys: NDArray[np.uint64], places: Places, take: Take, limit: int, *, finite: bool
+) -> tuple[Places, NDArray[np.float32]]:
+    """Of some places, the `limit` with the smallest keys whose rows are finite, and these rows."""
+    if finite:
+        if len(places) > limit:
+            places = places[np.argpartition(keys[places], limit - 1)[:limit]]
+        return places, take(places)
+    places = places[np.argsort(keys[places], kind="stable")]
+    found, rows, count = list[Places](), list[NDArray[np.float32]](), 0
+    for start in range(0, len(places), limit):
+        some = places[start : start + limit]
+        taken = take(some)
+        good = np.isfinite(taken).all(axis=1)
+        found.append(some[good])
+        rows.append(taken[good])
+        count += int(good.sum())
+        if count >= limit:
+            break
+    return np.concatenate([places[:0], *found]), np.concatenate([take(places[:0]), *rows])

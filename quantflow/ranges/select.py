@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quantflow.artifacts.ranges_record import TensorRange
-from quantflow.config import Estimator
-from quantflow.ranges.auto import choose
+from quantflow.graph.layer_settings import TensorSettings
+from quantflow.numerics.quantize import QuantParams
+from quantflow.ranges.auto import Trial, choose
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.estimators import EstimatorSettings, candidates
+from quantflow.ranges.given import ESTIMATOR as GIVEN
+from quantflow.ranges.given import REASON, given_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +36,24 @@ class Selection:
             reason=self.reason,
         )
 
+    def overruled_by(self, params: QuantParams) -> Selection:
+        """The same candidates, and what a quantized file gives in force."""
+        return Selection({**self.candidates, GIVEN: given_bounds(params)}, GIVEN, REASON)
+
 
 def select_range(
-    seen: TensorStatistics,
-    weights: Sequence[NDArray[np.float32]],
-    settings: EstimatorSettings,
-    *,
-    estimator: Estimator,
-    per_channel: bool,
+    seen: TensorStatistics, trials: Callable[[], Sequence[Trial]], settings: TensorSettings
 ) -> Selection:
     """Choose a tensor's range.
 
     Args:
         seen: its statistics on the calibration set.
-        weights: ``(K, N_i)`` float32 weights of the layers that read it.
-        settings: what estimators are told.
-        estimator: one of the table, or `auto`.
-        per_channel: whether weights have one scale per output channel.
+        trials: gives what `auto` judges by; called only for it.
+        settings: which estimator, and what it is told.
     """
-    found = candidates(seen.histogram, settings)
-    if estimator != "auto":
-        return Selection(found, estimator, "")
-    choice = choose(
-        seen.rows, weights, found, symmetric=settings.symmetric, per_channel=per_channel
-    )
+    told = EstimatorSettings(symmetric=settings.symmetric, percentile=settings.percentile)
+    found = candidates(seen.histogram, told)
+    if settings.estimator != "auto":
+        return Selection(found, settings.estimator, "")
+    choice = choose(trials(), found, symmetric=settings.symmetric)
     return Selection(found, choice.name, choice.reason)

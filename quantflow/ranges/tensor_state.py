@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
-from quantflow.ranges.grid import Histogram, channel_extremes, empty, extremes, merge, observe
+from quantflow.ranges.channels import channel_extremes
+from quantflow.ranges.fields import fields_of, real_fields
+from quantflow.ranges.grid import Histogram, empty, merge, observe
 from quantflow.ranges.histogram_file import from_arrays, to_arrays
-from quantflow.ranges.row_sample import RowSample, add_rows, row_keys
-
-_OWN = ("low", "high", "nonfinite", "keys", "rows", "channel_absmax")
-"""Arrays of a serialised state that are not its histogram's."""
+from quantflow.ranges.part import Part
+from quantflow.ranges.row_sample import RowSample, Take, add_rows, merge_samples, row_keys
+from quantflow.ranges.views import Reading, View
 
 
 @dataclass(slots=True)
@@ -27,49 +27,75 @@ class TensorState:
             ``inf`` and ``-inf`` for a sample without any, or not seen.
         histogram: counts of all values.
         nonfinite: positions of the samples with a NaN or Inf.
-        sample: some of its finite rows, None before the first.
-        channel_absmax: ``(K,)`` float32 largest finite magnitude of every channel of the last axis,
-            None before the first rows.
+        samples: some of its finite rows, by number of the view.
+        channel_absmax: ``(K,)`` float32 largest finite magnitude of every channel, None before the
+            first values.
     """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     histogram: Histogram = field(default_factory=empty)
     nonfinite: list[int] = field(default_factory=list[int])
-    sample: RowSample | None = None
+    samples: dict[int, RowSample] = field(default_factory=dict[int, RowSample])
     channel_absmax: NDArray[np.float32] | None = None
 
     def add(
         self,
-        rows: NDArray[np.float32],
-        lengths: Sequence[int],
+        part: Part,
         indices: Sequence[int],
         digests: Sequence[str],
         limit: int,
+        reading: Reading,
     ) -> None:
-        """Add the ``(M, K)`` rows of some samples, `lengths` of them from each."""
-        keys = np.concatenate([row_keys(d, n) for d, n in zip(digests, lengths, strict=True)])
-        ends = np.cumsum(lengths)
-        for index, end, length in zip(indices, ends, lengths, strict=True):
-            self.low[index], self.high[index] = self._extremes(rows[end - length : end])
-        places = list(indices)
-        extent = float(self.low[places].min()), float(self.high[places].max())
-        seen = observe(rows, extent)
+        """Add the values of some samples.
+
+        Args:
+            part: the values.
+            indices: positions of the samples in the set.
+            digests: of their contents.
+            limit: how many rows to keep of a view, or 0.
+            reading: how layers read the tensor.
+        """
+        places, values = list(indices), part.real_values()
+        low, high = channel_extremes(part, reading.channel_axis)
+        self.low[places], self.high[places] = low.min(axis=1), high.max(axis=1)
+        absmax = np.maximum(np.maximum(-low, high).max(axis=0), np.float32(0))
+        self.channel_absmax = _larger(self.channel_absmax, absmax)
+        # Adding zero turns -0.0 into 0.0.
+        seen = observe(values, (float(low.min()) + 0.0, float(high.max()) + 0.0))
         self.histogram = merge(self.histogram, seen)
         if seen.nonfinite:
-            finite = np.isfinite(rows).all(axis=1)
-            of_sample = np.repeat(places, lengths)
-            self.nonfinite += np.unique(of_sample[~finite]).tolist()
-            rows, keys = rows[finite], keys[finite]
-        if limit:
-            self.sample = add_rows(self.sample, keys, rows, limit)
+            self.nonfinite += [places[i] for i in part.nonfinite_samples()]
+        for number, view in enumerate(reading.views if limit else ()):
+            keys, take = _rows(part, values, digests, view)
+            sample = self.samples.get(number)
+            sample = add_rows(sample, keys, take, limit, finite=not seen.nonfinite)
+            if sample is not None:
+                self.samples[number] = sample
 
-    def _extremes(self, rows: NDArray[np.float32]) -> tuple[float, float]:
-        """Extremes of the rows of one sample, by way of those of every channel."""
-        low, high = channel_extremes(rows)
-        absmax = np.maximum(np.maximum(-low, high), np.float32(0))
-        self.channel_absmax = _larger(self.channel_absmax, absmax)
-        return extremes(low)[0], extremes(high)[1]
+
+def _rows(
+    part: Part, values: NDArray[np.float32], digests: Sequence[str], view: View
+) -> tuple[NDArray[np.uint64], Take]:
+    """Keys of a part's rows in a view, and what gives the rows at some places among them."""
+    if view is not None:
+        fields = fields_of(part, view)
+        counts = [fields.images.shape[0] // len(digests) * int(np.prod(fields.outputs))]
+        keys = _keys(digests, counts * len(digests))
+        real = real_fields(part, fields)
+        if real is None:
+            return keys, fields.take
+        places = np.flatnonzero(real)
+        return keys[places], lambda some: fields.take(places[some])
+    width = part.values.shape[-1]
+    if part.whole_rows:
+        return _keys(digests, part.row_counts()), values.reshape(-1, width).__getitem__
+    rows = part.values.reshape(-1, width)
+    return _keys(digests, [len(rows) // len(digests)] * len(digests)), rows.__getitem__
+
+
+def _keys(digests: Sequence[str], counts: Sequence[int]) -> NDArray[np.uint64]:
+    return np.concatenate([row_keys(x, n) for x, n in zip(digests, counts, strict=True)])
 
 
 def _larger(
@@ -97,6 +123,7 @@ def merge_states(states: Iterable[TensorState], limit: int) -> TensorState:
         states: of the same tensor over the same set, at least one.
         limit: how many rows to keep.
     """
+    states = list(states)
     first, *others = states
     merged = replace(first)
     for other in others:
@@ -104,38 +131,39 @@ def merge_states(states: Iterable[TensorState], limit: int) -> TensorState:
         merged.low = np.minimum(merged.low, other.low)
         merged.high = np.maximum(merged.high, other.high)
         merged.nonfinite = [*merged.nonfinite, *other.nonfinite]
-        if merged.sample is None:
-            merged.sample = other.sample
-        elif other.sample is not None:
-            merged.sample = add_rows(merged.sample, other.sample.keys, other.sample.rows, limit)
         merged.channel_absmax = _larger(merged.channel_absmax, other.channel_absmax)
+    merged.samples = {
+        view: merge_samples([x.samples[view] for x in states if view in x.samples], limit)
+        for view in sorted({view for state in states for view in state.samples})
+    }
     return merged
 
 
-def to_bytes(state: TensorState) -> bytes:
-    """A state as safetensors; `from_bytes` gives back exactly what was written."""
+def arrays_of(state: TensorState) -> dict[str, NDArray[Any]]:
+    """The arrays that stand for a state, by name; `state_of` gives back exactly this state."""
     arrays: dict[str, NDArray[Any]] = {
         **to_arrays(state.histogram),
         "low": state.low,
         "high": state.high,
         "nonfinite": np.array(state.nonfinite, np.int64),
     }
-    if state.sample is not None:
-        arrays |= {"keys": state.sample.keys, "rows": np.ascontiguousarray(state.sample.rows)}
+    for number, sample in state.samples.items():
+        arrays[f"keys{number}"] = sample.keys
+        arrays[f"rows{number}"] = np.ascontiguousarray(sample.rows)
     if state.channel_absmax is not None:
         arrays["channel_absmax"] = state.channel_absmax
-    return save(arrays)
+    return arrays
 
 
-def from_bytes(content: bytes) -> TensorState:
-    """Read what `to_bytes` wrote."""
-    arrays = load(content)
-    own = {name: arrays.pop(name) for name in _OWN if name in arrays}
+def state_of(arrays: Mapping[str, NDArray[Any]]) -> TensorState:
+    """The state that `arrays_of` gave these arrays for."""
+    histogram = {name: arrays[name] for name in ("bins", "counts", "extremes", "inf")}
+    numbers = sorted(int(name.removeprefix("keys")) for name in arrays if name.startswith("keys"))
     return TensorState(
-        low=own["low"],
-        high=own["high"],
-        histogram=from_arrays(**arrays),
-        nonfinite=[int(index) for index in own["nonfinite"]],
-        sample=RowSample(own["keys"], own["rows"]) if "keys" in own else None,
-        channel_absmax=own.get("channel_absmax"),
+        low=arrays["low"],
+        high=arrays["high"],
+        histogram=from_arrays(**histogram),
+        nonfinite=[int(index) for index in arrays["nonfinite"]],
+        samples={n: RowSample(arrays[f"keys{n}"], arrays[f"rows{n}"]) for n in numbers},
+        channel_absmax=arrays.get("channel_absmax"),
     )

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from quantflow.artifacts.model_record import Layout
 from quantflow.progress import Progress, no_progress
-from quantflow.ranges.collect import Collection, Layout, collect
+from quantflow.ranges.collect import Collection, collect
 from quantflow.ranges.fp16_safety import measure_fp16
 from quantflow.ranges.grid import observe
-from quantflow.ranges.tensor_state import from_bytes, merge_states, nothing_seen, to_bytes
+from quantflow.ranges.part import Part
+from quantflow.ranges.tensor_state import arrays_of, merge_states, nothing_seen, state_of
+from quantflow.ranges.views import Reading
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.workers import ALONE, Workers
 
@@ -107,15 +110,15 @@ def test_merged_states_are_the_state_of_all_values(
     states = [nothing_seen(len(sizes)) for _ in range(3)]
     samples = [rng.standard_normal((size, WIDTH)).astype(np.float32) for size, _ in sizes]
     for index, (sample, (_, owner)) in enumerate(zip(samples, sizes, strict=True)):
-        states[owner].add(sample, [len(sample)], [index], [str(index)], limit)
-    merged = merge_states([from_bytes(to_bytes(state)) for state in states], limit)
+        states[owner].add(Part(sample[None, None]), [index], [str(index)], limit, Reading())
+    merged = merge_states([state_of(arrays_of(state)) for state in states], limit)
     everything = observe(np.concatenate(samples))
     assert (merged.histogram.counts == everything.counts).all()
     assert (merged.histogram.low, merged.histogram.high) == (everything.low, everything.high)
     assert merged.low.tolist() == [sample.min() for sample in samples]
     assert merged.high.tolist() == [sample.max() for sample in samples]
     kept = min(limit, sum(len(sample) for sample in samples))
-    assert (len(merged.sample.rows) if merged.sample else 0) == kept
+    assert sum(len(sample.rows) for sample in merged.samples.values()) == kept
 
 
 def test_progress_counts_the_samples_of_all_workers() -> None:

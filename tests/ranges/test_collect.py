@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from quantflow.artifacts.model_record import Layout
 from quantflow.errors import QuantflowError
-from quantflow.ranges.collect import Collection, Layout, collect
+from quantflow.ranges.collect import Collection, collect
 from quantflow.ranges.estimators import ESTIMATORS, EstimatorSettings
 from quantflow.ranges.grid import Histogram, observe
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
@@ -94,7 +95,7 @@ def test_batches_and_order_do_not_matter(batch: int) -> None:  # C5
     for name, tensor in expected.tensors.items():
         other = found.tensors[name]
         assert _same(tensor.histogram, other.histogram)
-        assert (tensor.rows == other.rows).all()
+        assert (tensor.rows[None] == other.rows[None]).all()
         assert (tensor.sample_high[order] == other.sample_high).all()
 
 
@@ -132,7 +133,7 @@ def test_non_finite_values_are_counted_and_located() -> None:  # C11
     finite = finite[np.isfinite(finite)]
     assert (found.histogram.low, found.histogram.high) == (finite.min(), finite.max())
     assert found.histogram.count == clean.tensors["wide"].histogram.count - 2
-    assert np.isfinite(found.rows).all()
+    assert np.isfinite(found.rows[None]).all()
     assert np.isfinite(found.sample_low).all()
 
 
@@ -146,7 +147,7 @@ def test_a_sample_that_is_all_padding_has_no_values() -> None:
 def test_row_samples_are_rows_of_the_tensor() -> None:
     samples = _samples()
     real = {row.tobytes() for s in samples for row in s["x"][s["mask"] == 1]}
-    rows = _collect(samples).tensors["wide"].rows
+    rows = _collect(samples).tensors["wide"].rows[None]
     assert rows.shape == (8, WIDTH)
     assert {row.tobytes() for row in rows} <= real
 
@@ -227,7 +228,7 @@ def test_a_model_in_onnxruntime_gives_the_same_histogram_in_any_order() -> None:
         )
         found.append(part.tensors["z"])
     assert _same(found[0].histogram, found[1].histogram)
-    assert (found[0].rows == found[1].rows).all()
+    assert (found[0].rows[None] == found[1].rows[None]).all()
     real = np.concatenate([s["x"][s["mask"] == 1] for s in samples])
     expected = np.tanh(real.astype(np.float64) @ weight)
     assert found[0].histogram.count == expected.size
@@ -247,7 +248,7 @@ def test_the_largest_magnitude_of_every_channel_is_exact() -> None:
 
 def test_without_rows_to_sample_the_rest_is_the_same() -> None:
     some, none = (_collect(_samples(), rows=rows).tensors["wide"] for rows in (8, 0))
-    assert none.rows.size == 0
+    assert none.rows[None].size == 0
     assert _same(some.histogram, none.histogram)
     assert (some.sample_low == none.sample_low).all()
 

@@ -10,7 +10,7 @@ import pytest
 from quantflow.config import Estimator
 from quantflow.numerics.quantize import activation_params, dequantize, quantize
 from quantflow.ranges.estimators import ESTIMATORS, EstimatorSettings, candidates
-from quantflow.ranges.grid import empty, merge, observe
+from quantflow.ranges.grid import Histogram, empty, merge, observe
 
 from .shapes import adversarial
 
@@ -70,6 +70,20 @@ def test_ten_times_the_same_values_give_the_same_bounds(estimator: str) -> None:
     settings = EstimatorSettings(percentile=99)
     expected = ESTIMATORS[estimator](hist, settings)
     assert ESTIMATORS[estimator](total, settings) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("name", ["asymmetric", "heavy tail", "zero spike", "denormals"])
+def test_counts_beyond_32_bits_give_the_bounds_of_their_shares(
+    name: str, symmetric: bool, estimator: str
+) -> None:  # C14
+    hist = observe(adversarial()[name])
+    many = Histogram(hist.counts * 2**36, hist.low, hist.high)
+    assert many.counts.max() > 2**32 and many.count == hist.count * 2**36
+    settings = EstimatorSettings(symmetric=symmetric, percentile=99)
+    expected = ESTIMATORS[estimator](hist, settings)
+    assert ESTIMATORS[estimator](many, settings) == pytest.approx(expected, rel=0.01, abs=1e-43)
 
 
 def test_candidates_hold_every_estimator_and_shrunken_extremes() -> None:

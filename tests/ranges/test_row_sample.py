@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantflow.ranges.row_sample import RowSample, add_rows, row_keys
+from quantflow.ranges.row_sample import RowSample, add_rows, merge_samples, row_keys
 
 
 def _rows(digest: str, count: int):
@@ -21,9 +21,9 @@ def _sample(order: list[int], limit: int, together: int = 1) -> RowSample:
         names = [f"sample {i}" for i in order[start : start + together]]
         keys = np.concatenate([row_keys(name, 9) for name in names])
         rows = np.concatenate([_rows(name, 9) for name in names])
-        sample = add_rows(sample, keys, rows, limit)
+        sample = add_rows(sample, keys, rows.__getitem__, limit, finite=True)
     assert sample is not None
-    return sample
+    return merge_samples([sample], limit)
 
 
 @given(st.permutations(range(12)), st.integers(1, 200), st.integers(1, 12))
@@ -62,3 +62,19 @@ def test_keys_are_splitmix64_seeded_by_the_digest() -> None:
     assert _splitmix64(0, 1) == [0xE220A8397B1DCDAF]  # the generator's known first output
     seed = int.from_bytes(hashlib.sha256(b"some digest").digest()[:8], "little")
     assert [int(key) for key in row_keys("some digest", 20)] == _splitmix64(seed, 20)
+
+
+def test_rows_that_are_not_finite_are_passed_over() -> None:
+    keys, rows = row_keys("a", 50), np.arange(100, dtype=np.float32).reshape(50, 2)
+    bad = np.argsort(keys)[:30:2]
+    rows[bad, 1] = np.nan
+    good = [i for i in np.argsort(keys) if i not in bad]
+    for step in (50, 7):  # all at once, or a few at a time
+        sample = None
+        for start in range(0, 50, step):
+            part = slice(start, start + step)
+            sample = add_rows(sample, keys[part], rows[part].__getitem__, 9, finite=False)
+        assert sample is not None
+        found = merge_samples([sample], 9)
+        assert (found.keys == keys[good[:9]]).all()
+        assert (found.rows == rows[good[:9]]).all()
