@@ -80,11 +80,10 @@ def weight_scales(weight: NDArray[np.float32], axis: int | None) -> NDArray[np.f
         ``(C,)`` or ``(1,)`` float32, positive; an all-zero channel gets scale 1. Scales below the
         smallest normal float32 are raised to it, which keeps their reciprocal finite.
     """
-    if axis is None:
-        absmax = np.abs(weight).max(initial=0.0, keepdims=True).reshape(1)
-    else:
-        others = tuple(i for i in range(weight.ndim) if i != axis % weight.ndim)
-        absmax = np.abs(weight).max(axis=others, initial=0.0)
+    others = tuple(i for i in range(weight.ndim) if axis is None or i != axis % weight.ndim)
+    # Not max(abs(weight)), which would take as much memory as the weight.
+    highest, lowest = weight.max(axis=others, initial=0.0), weight.min(axis=others, initial=0.0)
+    absmax = np.atleast_1d(np.maximum(highest, -lowest))
     scales = np.minimum(absmax, np.float32(LARGEST)) / np.float32(QMAX)
     scales = np.maximum(scales, np.finfo(np.float32).tiny)
     return np.where(absmax == 0, np.float32(1), scales).astype(np.float32)
@@ -94,8 +93,9 @@ def quantize_weight(
     weight: NDArray[np.float32], scales: NDArray[np.float32], axis: int | None
 ) -> NDArray[np.int8]:
     """Quantize a weight with the scales of `weight_scales`, float32 to int8 of the same shape."""
-    q = np.rint(weight / _along(scales, weight.ndim, axis))
-    return np.clip(q, QMIN, QMAX).astype(np.int8)
+    q = weight / _along(scales, weight.ndim, axis)
+    np.rint(q, out=q)
+    return np.clip(q, QMIN, QMAX, out=q).astype(np.int8)
 
 
 def dequantize_weight(

@@ -18,6 +18,8 @@ from quantflow.numerics.output_metrics import (
     softmax_kl,
 )
 
+OF_OUTPUTS = [name for name, metric in OUTPUT_METRICS.items() if metric.against == "output"]
+
 
 def rand(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
@@ -59,35 +61,57 @@ def test_kl_of_large_logits_does_not_overflow() -> None:
     assert softmax_kl(a, a + np.float32(100)) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("name", OF_OUTPUTS)
 def test_equal_outputs_are_perfect(name: str) -> None:
     metric, a = OUTPUT_METRICS[name], rand(4, 6)
     assert metric.value(a, a) == pytest.approx(metric.perfect, abs=1e-12)
-    assert metric.damage(metric.perfect) == 0
+    assert metric.damage(metric.perfect, metric.perfect) == 0
 
 
-@pytest.mark.parametrize("name", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("name", OF_OUTPUTS)
 def test_damage_grows_with_noise(name: str) -> None:
     metric, a, noise = OUTPUT_METRICS[name], rand(50, 10), rand(50, 10, seed=1)
     sizes = np.float32([0, 0.01, 0.1, 0.5, 1])
-    damages = [metric.damage(metric.value(a, a + size * noise)) for size in sizes]
+    damages = [metric.damage(metric.value(a, a + size * noise), metric.perfect) for size in sizes]
     assert damages[0] == pytest.approx(0, abs=1e-12)
     assert damages == sorted(damages) and damages[-1] > 0
 
 
-@pytest.mark.parametrize("name", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("name", OF_OUTPUTS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_one_value_that_is_not_finite_is_no_finite_damage(name: str, bad: float) -> None:
     metric, a = OUTPUT_METRICS[name], rand(3, 4)
     other = a.copy()
     other[1, 2] = bad
     with np.errstate(all="raise"):  # and no warning is printed for it
-        damage = metric.damage(metric.value(a, other))
+        damage = metric.damage(metric.value(a, other), metric.perfect)
     assert not np.isfinite(damage) and not damage < 0
 
 
-@pytest.mark.parametrize("name", list(OUTPUT_METRICS))
+@pytest.mark.parametrize("name", OF_OUTPUTS)
 def test_an_output_of_one_number_can_be_measured(name: str) -> None:
     metric = OUTPUT_METRICS[name]
     assert metric.value(np.float32(2), np.float32(2)) == metric.perfect
     assert np.isfinite(metric.value(np.float32(2), np.float32(1)))
+
+
+def test_large_outputs_are_measured_in_parts_to_the_same_result() -> None:
+    a, b = rand(70, 40_000), rand(70, 40_000, seed=1)  # more positions and elements than a part
+    x, y = a.ravel().astype(float), b.ravel().astype(float)
+    norm = np.linalg.norm
+    assert output_cosine(a, b) == pytest.approx(x @ y / (norm(x) * norm(y)), rel=1e-9)
+    assert relative_error(a, b) == pytest.approx(norm(x - y) / norm(x), rel=1e-12)
+    p, q = special.log_softmax(a.astype(float), -1), special.log_softmax(b.astype(float), -1)
+    assert softmax_kl(a, b) == pytest.approx(float((np.exp(p) * (p - q)).sum(-1).mean()), rel=1e-9)
+
+
+def test_perplexity_of_samples_is_that_of_their_mean_loss_and_its_damage_a_logarithm() -> None:
+    metric, losses, of_float = (
+        OUTPUT_METRICS["perplexity"],
+        np.array([2.0, 4.0]),
+        np.array([1.0, 3]),
+    )
+    assert metric.over_samples(losses) == pytest.approx(np.exp(3))
+    damage = metric.damage(losses, of_float).mean()
+    assert damage == pytest.approx(np.log(np.exp(3) / np.exp(2)))
+    assert metric.over_samples(np.array([1e4, 1e4])) == np.inf
