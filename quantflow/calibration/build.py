@@ -26,7 +26,7 @@ from quantflow.calibration.plans import (
 )
 from quantflow.calibration.preprocess import Preprocessor, make_preprocessor
 from quantflow.calibration.sources import describe, read_records, source_digest
-from quantflow.config import Config, SourceConfig, TaskConfig, resolve_path
+from quantflow.config import Config, SourceConfig, resolve_path
 from quantflow.progress import Progress, no_progress
 
 
@@ -43,8 +43,8 @@ def build_sets(
 
     `evaluation` is drawn first, then `heldout`, then the candidates of `calibration`, then
     `deployment`, each without the content of those before: so the samples that accuracy is measured
-    on stay the same when the candidates change. `task`, when there is one, holds all records of its
-    source in their order.
+    on stay the same when the candidates change. `task`, where the task has a
+    source, holds all records of it in their order.
 
     Args:
         config: the sections `set`, `task` and `run.seed` count.
@@ -78,8 +78,8 @@ def build_sets(
         set_notes = (*stand_in(plan), *notes)
         records[plan.name] = _record(plan.name, origin, drawn[plan.name], inputs, set_notes)
         write_set(out_dir / plan.name, records[plan.name], drawn[plan.name].samples)
-    if config.task is not None:
-        record, task = _task_set(config.task, config, base, preprocess, progress)
+    if config.task is not None and config.task.source is not None:
+        record, task = _task_set(config.task.source, config, base, preprocess, progress)
         write_set(out_dir / "task", record, task.samples)
         records["task"] = record
     return records
@@ -151,13 +151,13 @@ def _same_source_notes(sources: Mapping[str, SourceConfig], base: Path) -> tuple
 
 
 def _task_set(
-    task: TaskConfig, config: Config, base: Path, preprocess: Preprocessor, progress: Progress
+    source: SourceConfig, config: Config, base: Path, preprocess: Preprocessor, progress: Progress
 ) -> tuple[SetRecord, Drawn]:
-    records = read_records(task.source, base, config.set.preprocess.column)
+    records = read_records(source, base, config.set.preprocess.column)
     count = len(records)
     pool = Pool("task", records, in_order(count), config.set.preprocess.column)
     drawn = draw(pool, count, preprocess, tick=_ticker(progress, "task", count))
-    origin = f"task: {describe(task.source)}, all records"
+    origin = f"task: {describe(source)}, all records"
     return _record("task", origin, drawn, preprocess.inputs, preprocess.notes), drawn
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.calibration.draw import Drawn
+from quantflow.calibration.features.images import channel_axis, image_features
 from quantflow.calibration.features.model import OutputFeatures
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.features.text import text_features
@@ -70,7 +71,8 @@ def input_features(
 
     Sizes of the free dimensions; with a mask, ``length`` counts the positions that are no padding
     and ``padding_fraction`` is the share of the others, which no other feature sees. Integer inputs
-    are taken for tokens, all else for measurements.
+    are taken for tokens, all else for measurements; what has the shape of a picture is described as
+    one, too.
 
     Args:
         sample: arrays without the batch axis.
@@ -91,6 +93,9 @@ def input_features(
             found |= token_features(array, tensor.name, unknown)
         else:
             found |= value_features(array, tensor.name)
+            axis = channel_axis(tensor)
+            if axis is not None and mask is None:
+                found |= image_features(array, tensor.name, axis - 1)
     return found
 
 

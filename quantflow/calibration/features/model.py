@@ -102,11 +102,12 @@ def project(
         mask: the mask input, if there is one.
         real: ``(length,)`` false where a position is padding.
     """
-    array = output.astype(np.float64)
+    array = output
     if mask is not None and real is not None and dims and dims[0] == mask.shape[-1]:
         array = array[real]
     free = tuple(axis for axis, dim in enumerate(dims) if isinstance(dim, str))
-    vector = array.mean(axis=free).ravel()
+    # Logits of a text are 100 MB: no copy of them in float64.
+    vector = array.mean(axis=free, dtype=np.float64).ravel()
     return vector @ _directions(vector.size)
 
 
