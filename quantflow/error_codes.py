@@ -60,6 +60,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "`target.chip` is passed to atc as --soc_version. `npu-smi info` shows the chip of a "
         "machine with an NPU; write its name with `Ascend` in front.",
     ),
+    "QF111": ErrorCode(
+        "conversion refused before atc",
+        "Preflight found an error in the options, in the files they name or in the deploy model "
+        "that atc would stop at, so it was not started. The findings are in 50_om/om.json.",
+    ),
     # 2xx model
     "QF201": ErrorCode(
         "not a readable ONNX model",
@@ -84,9 +89,9 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "onnxruntime refused the model. Its message follows; `quantflow prepare` repeats it.",
     ),
     "QF206": ErrorCode(
-        "bucket leaves a dimension free",
+        "bucket does not fit the model's free dimensions",
         "INT8 models compile with static shapes only, so each bucket gives every free dimension a "
-        "size.",
+        "size, and names no other dimension. Files are named after the sizes.",
     ),
     "QF207": ErrorCode(
         "operator that cannot be compiled",
@@ -103,7 +108,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     ),
     "QF210": ErrorCode(
         "nothing to quantize",
-        "The model has no MatMul or Gemm with a constant weight.",
+        "The model has no layer that can be INT8: no MatMul, Gemm or convolution with a constant "
+        "weight that the dialect allows.",
     ),
     "QF211": ErrorCode(
         "inputs of the configuration and of the model differ",
@@ -112,6 +118,23 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF212": ErrorCode(
         "output without a batch axis",
         "Accuracy is judged sample by sample, so every output needs the batch as its first axis.",
+    ),
+    "QF230": ErrorCode(
+        "quantization that cannot be taken apart",
+        "Of a quantized file, quantflow reads QuantizeLinear and DequantizeLinear with constant "
+        "scales, and the operators of QOperator format that mean the same. Dynamic quantization "
+        "has no scales to read: quantize statically, or give the float model.",
+    ),
+    "QF231": ErrorCode(
+        "nothing in the quantized file that Ascend computes in INT8",
+        "Ascend's INT8 layers read an activation with one scale for the tensor (int8 or uint8) "
+        "and a symmetric int8 weight with one scale, or one per output channel. No layer of the "
+        "file is like that; the reasons are listed.",
+    ),
+    "QF232": ErrorCode(
+        "file is not quantized",
+        "`quantflow from-qdq` takes a model that another tool quantized. A float model goes "
+        "through `quantflow run`, which finds the quantization itself.",
     ),
     # 3xx data
     "QF301": ErrorCode(
@@ -157,6 +180,16 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "score matrix refused",
         "`task.scores` is a square matrix of finite numbers, one row and column a record of the "
         "task's source; the part above the diagonal is used.",
+    ),
+    "QF310": ErrorCode(
+        "outputs are no logits of the tokens",
+        "Perplexity reads the model's first output as the logits of the next token, "
+        "(batch, length, vocabulary), and the input that `task.tokens` names as token ids.",
+    ),
+    "QF311": ErrorCode(
+        "outputs are no scores of classes",
+        "Agreement compares which class has the highest score along the last axis of the model's "
+        "first output, which must have two classes or more.",
     ),
     "QF320": ErrorCode(
         "sample does not fit the bucket",
@@ -242,6 +275,17 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "pin that matches nothing",
         "A pattern or role in `plan.pins` fits no group of the model, so it would silently have no "
         "effect. `quantflow show groups` lists names and roles.",
+    ),
+    "QF511": ErrorCode(
+        "override that matches nothing",
+        "A pattern or role in `quantization.overrides` fits no layer that can be INT8, so it would "
+        "silently have no effect. `quantflow show layers` lists names and roles.",
+    ),
+    "QF512": ErrorCode(
+        "override that cannot hold",
+        "Layers that read one tensor share its range, so they cannot have different estimators, "
+        "symmetry or percentiles. Weight scales of convolutions are per output channel always, and "
+        "MatMul of two variables is symmetric.",
     ),
     # 6xx environment
     "QF601": ErrorCode(

@@ -18,7 +18,7 @@ from quantflow.errors import Problem
 from quantflow.progress import Progress, no_progress
 
 ATC_NOT_FOUND = "atc not found"
-_WORST_FIRST: tuple[OmStatus, ...] = ("failed", "not-converted", "converted")
+_WORST_FIRST: tuple[OmStatus, ...] = ("failed", "refused", "not-converted", "converted")
 
 
 def convert(
@@ -31,7 +31,7 @@ def convert(
     """Write the hand-over folder and, where atc is at hand, convert every bucket in it.
 
     A bucket counts as `converted` only after `run_atc.judge` agreed. Without atc it is
-    `not-converted`. One that preflight finds an error in is `failed`, and atc is not started.
+    `not-converted`. One that preflight finds an error in is `refused`, and atc is not started.
 
     Args:
         loaded: the configuration.
@@ -55,7 +55,7 @@ def convert(
         findings += own
         reason = _first_error([*common, *own])
         if reason:
-            status: OmStatus = "failed"
+            status: OmStatus = "refused"
             om = None
         elif executable is None:
             status, reason, om = "not-converted", ATC_NOT_FOUND, None
@@ -77,13 +77,21 @@ def convert(
 def problems(record: OmRecord) -> list[Problem]:
     """What keeps a record from being `converted`, as errors that carry the exit status.
 
-    QF602 (exit 3) stands for an atc that is not there, QF701 (exit 4) for one that failed.
+    QF602 (exit 3) stands for an atc that is not there, QF701 (exit 4) for one that failed, QF111
+    (exit 2) for a conversion that atc was not asked for.
     """
-    found: list[Problem] = []
-    for conversion in record.conversions:
-        if conversion.status == "failed":
-            what = f"{conversion.bucket} was not converted: {conversion.reason}"
-            found.append(Problem("QF701", what, where=" ".join(conversion.command)))
+    codes = {"failed": "QF701", "refused": "QF111"}
+    order: tuple[OmStatus, ...] = ("failed", "refused")
+    found = [
+        Problem(
+            codes[status],
+            f"{conversion.bucket} was not converted: {conversion.reason}",
+            where=" ".join(conversion.command),
+        )
+        for status in order
+        for conversion in record.conversions
+        if conversion.status == status
+    ]
     if not found and record.status == "not-converted":
         fix = f"source CANN's set_env.sh, or run {SCRIPT} of that folder on a machine that has atc"
         found.append(Problem("QF602", "no .om file was made: atc was not found", "50_om", fix))

@@ -17,9 +17,10 @@ from quantflow.ascend.option_files import option_files
 from quantflow.ascend.option_rules import option_findings
 from quantflow.config import LoadedConfig
 from quantflow.errors import QuantflowError
+from quantflow.graph.from_onnx import external_files
 from quantflow.graph.model_io import load_model
+from quantflow.target.dtype_files import unmatched_lines
 from quantflow.target.lint import lint
-from quantflow.target.parser_renames import ascend_nodes, ascend_types
 
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _LEGAL_PATH: Final = re.compile(r"[A-Za-z0-9_./-]+")
@@ -76,8 +77,11 @@ def bucket_findings(
             what = "keep_dtype is given, and the model has fp32 islands of its own"
             yield _error(bucket, what, "atc.options.keep_dtype", "remove the option")
         yield from _keep_dtype_findings(bucket, model, export_dir / bucket.keep_dtype)
+    yield from _dtype_option_findings(loaded, bucket, model)
     yield from _space_findings(bucket, path, out_dir)
     for finding in lint(model, loaded.config.target.cann):
+        if finding.level == "info":
+            continue
         yield Finding(
             level=finding.level,
             what=f"{finding.what} [{finding.rule}]",
@@ -119,23 +123,35 @@ def _shape_findings(bucket: BucketFiles, model: ir.Model) -> Iterator[Finding]:
 def _keep_dtype_findings(bucket: BucketFiles, model: ir.Model, path: Path) -> Iterator[Finding]:
     """A line that matches nothing has no effect, and atc does not say so."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         yield _error(bucket, f"the keep_dtype file cannot be read: {error}", path.name, "rerun")
         return
-    opset = model.opset_imports.get("", 0)
-    known: set[str] = set()
-    for node in model.graph.all_nodes():
-        known |= {name for name, _ in ascend_nodes(node.op_type, node.name or "", opset)}
-        known |= {f"OpType::{kind}" for kind in ascend_types(node.op_type, opset)}
-    for line in lines:
-        if line not in known:
-            what = f"{line!r} matches no node after atc's parser, so it would keep nothing in fp32"
-            yield _error(bucket, what, path.name, "rerun `quantflow export-onnx --force`")
+    for line in unmatched_lines(model, text):
+        what = f"{line!r} matches no node after atc's parser, so it would keep nothing in fp32"
+        yield _error(bucket, what, path.name, "rerun `quantflow export-onnx --force`")
+
+
+def _dtype_option_findings(
+    loaded: LoadedConfig, bucket: BucketFiles, model: ir.Model
+) -> Iterator[Finding]:
+    """Lines of a person's own files that name no node, as far as the parser's names are known."""
+    files = option_files(loaded)
+    for option in sorted({"keep_dtype", "customize_dtypes"} & files.keys()):
+        try:
+            text = files[option].read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):  # which is said for all buckets together
+            continue
+        for line in unmatched_lines(model, text):
+            what = f"{line!r} matches no node after atc's parser, as far as its names are known"
+            where = f"{bucket.name}: atc.options.{option}"
+            fix = "name the node as atc's parser does"
+            yield Finding(level="warning", what=what, where=where, fix=fix)
 
 
 def _space_findings(bucket: BucketFiles, path: Path, out_dir: Path) -> Iterator[Finding]:
-    wanted = _SPACE_FACTOR * path.stat().st_size
+    size = sum(file.stat().st_size for file in (path, *external_files(path)))
+    wanted = _SPACE_FACTOR * size
     free = shutil.disk_usage(out_dir).free
     if free < wanted:
         what = f"{free / 1e6:.0f} MB are free on disk and about {wanted / 1e6:.0f} MB are needed"

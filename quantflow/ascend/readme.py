@@ -17,6 +17,7 @@ README = "README.txt"
 _STATUS: dict[OmStatus, str] = {
     "converted": "The .om files were compiled by atc. Nothing here was run on an NPU.",
     "not-converted": "Nothing here was converted by atc, or run on an NPU.",
+    "refused": "atc was not started, for what om.json says. Nothing here was run on an NPU.",
     "failed": "Not every model was converted: see om.json. Nothing here was run on an NPU.",
 }
 

@@ -6,7 +6,9 @@ import typer
 
 from quantflow.cli.doctor import doctor
 from quantflow.cli.explain import explain
+from quantflow.cli.from_qdq import from_qdq
 from quantflow.cli.init import init
+from quantflow.cli.lint import lint
 from quantflow.cli.report_command import report
 from quantflow.cli.run import run
 from quantflow.cli.show import show
@@ -22,6 +24,7 @@ Typical use:
   quantflow run                       all stages, then run/report.html
   quantflow show layers               where the error arises
   quantflow show policies             what plans cost and come to
+  quantflow lint model.onnx           whether atc compiles a file, whoever made it
 
 Results go to stdout, progress to stderr. Exit status: 0 passed, 1 a gate failed, 2 usage or
 configuration, 3 environment (no atc), 4 atc failed.
@@ -139,7 +142,8 @@ def quantflow(
 
 app.command()(init)
 app.command()(doctor)
+app.command("from-qdq")(from_qdq)
 for _name, (_folder, _help) in STAGE_COMMANDS.items():
     app.command(_name, help=_help)(stage_command(_folder))
-for _command in (run, report, show, explain):
+for _command in (run, report, show, lint, explain):
     app.command()(_command)

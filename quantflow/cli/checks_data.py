@@ -13,7 +13,7 @@ from quantflow.calibration.sources import describe, first_records
 from quantflow.cli.check import Check, problem_check, problem_checks
 from quantflow.config import Config, LoadedConfig, SourceConfig
 from quantflow.errors import Problem, QuantflowError
-from quantflow.graph.bucket import unfixed
+from quantflow.graph.bucket_rules import bucket_problems
 from quantflow.runtime.bucket_run import fit_sample
 from quantflow.stages.model_inputs import configured_inputs, mask_notes
 
@@ -83,13 +83,13 @@ def _read(
 
 def _sources(config: Config) -> dict[str, SourceConfig]:
     sources = {f"set.{name}": source for name, source in sources_of(config.set).items()}
-    return sources | ({"task.source": config.task.source} if config.task else {})
+    task = config.task.source if config.task else None
+    return sources | ({"task.source": task} if task else {})
 
 
 def _bucket_problems(config: Config, inputs: Sequence[TensorInfo]) -> list[Problem]:
     names = dict.fromkeys(dim for x in inputs for dim in x.shape if isinstance(dim, str))
-    problems = [x for bucket in config.target.buckets for x in unfixed(names, bucket)]
-    return list(dict.fromkeys(problems))  # once, however many buckets lack it
+    return bucket_problems(list(names), config.target)
 
 
 def _boundary(inputs: tuple[TensorInfo, ...]) -> ModelRecord:

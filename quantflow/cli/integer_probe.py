@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from quantflow.graph.model_io import model_bytes
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 
 DEPTH = 64
@@ -24,7 +23,7 @@ def probe() -> int:
         QuantflowError: QF205 when onnxruntime refuses the model.
     """
     rows, columns = 4, 16
-    runner = OnnxRuntimeRunner(model_bytes(_model(rows, columns)))
+    runner = OnnxRuntimeRunner(_model(rows, columns))
     feeds = {"x": np.full((rows, DEPTH), 255, np.uint8)}
     result = runner.run(feeds)["y"].astype(np.int64).ravel()
     return int(result[np.abs(result - EXACT).argmax()])

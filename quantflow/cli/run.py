@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FAILURES: dict[int, str] = {
     ExitCode.GATE_FAILED: "FAILED",
+    ExitCode.USAGE: "CONVERSION REFUSED",
     ExitCode.ATC_FAILED: "CONVERSION FAILED",
 }
 

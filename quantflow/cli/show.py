@@ -31,6 +31,7 @@ class What(StrEnum):
     CURVE = "curve"
     POLICIES = "policies"
     PLAN = "plan"
+    EXPORT = "export"
     FACTORS = "factors"
     PARITY = "parity"
     SUMMARY = "summary"

@@ -27,6 +27,7 @@ from quantflow.errors import ExitCode
 _WORDS = {
     ExitCode.GATE_FAILED: "FAILED",
     ExitCode.ENVIRONMENT: "NOT CONVERTED",
+    ExitCode.USAGE: "CONVERSION REFUSED",
     ExitCode.ATC_FAILED: "CONVERSION FAILED",
 }
 

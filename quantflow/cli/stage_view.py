@@ -62,6 +62,7 @@ def _sweep(found: Artifacts) -> Iterator[Sheet]:
 def _export(found: Artifacts) -> Iterator[Sheet]:
     if found.parity is not None:
         yield export_sheets.parity_sheet(found.parity)
+        yield export_sheets.bucket_parity_sheet(found.parity)
     if found.plan is not None:
         yield plan_sheets.plan_sheet(found.plan, edited=found.plan_edited)
     if found.export is not None:

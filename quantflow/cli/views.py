@@ -103,7 +103,17 @@ def _factors(found: Artifacts) -> list[Sheet]:
 
 
 def _parity(found: Artifacts) -> list[Sheet]:
-    return [export_sheets.parity_sheet(found.parity)] if found.parity else []
+    if found.parity is None:
+        return []
+    sheets = [export_sheets.parity_sheet(found.parity)]
+    buckets = export_sheets.bucket_parity_sheet(found.parity)
+    return [*sheets, buckets] if buckets.rows else sheets
+
+
+def _export(found: Artifacts) -> list[Sheet]:
+    if found.export is None:
+        return []
+    return [export_sheets.buckets_sheet(found.export), export_sheets.op_types_sheet(found.export)]
 
 
 def _sets(found: Artifacts) -> list[Sheet]:
@@ -158,6 +168,7 @@ VIEWS: dict[str, View] = {
     "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),
     "policies": View("quantflow sweep", ("sweep",), _policies, by_layer=False),
     "plan": View("quantflow sweep", ("plan",), _plan),
+    "export": View("quantflow export-onnx", ("export",), _export, by_layer=False, whole=True),
     "factors": View("quantflow export-onnx", ("export",), _factors),
     "parity": View("quantflow export-onnx", ("parity",), _parity),
     "summary": View("quantflow run", ("summary",), _summary, by_layer=False, whole=True),

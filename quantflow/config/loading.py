@@ -183,8 +183,9 @@ def _missing_files(config: Config, base: Path) -> Iterator[Problem]:
     named = {key: source.path for key, source in sources.items() if source}
     named["model.onnx"] = config.model.onnx
     named["set.preprocess.tokenizer"] = config.set.preprocess.tokenizer
-    if config.task and ":" not in config.task.scores.removeprefix("package:"):
-        named["task.scores"] = config.task.scores
+    scores = config.task.scores if config.task else None
+    if scores is not None and ":" not in scores.removeprefix("package:"):
+        named["task.scores"] = scores
     named |= {f"model.depends[{i}]": name for i, name in enumerate(config.model.depends)}
     for key, name in named.items():
         if name is None:

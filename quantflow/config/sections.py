@@ -17,13 +17,15 @@ Estimator = Literal["auto", "minmax", "percentile", "kl", "mse"]
 Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
 Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["auto", "attention", "none"]
-Metric = Literal["cosine", "relative_error", "kl"]
+Metric = Literal["cosine", "relative_error", "kl", "perplexity"]
 Selection = Literal["random", "match"]
 TokenizerField = Literal["input_ids", "attention_mask", "token_type_ids"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
 FunctionName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-Size = Annotated[int, Field(ge=1, lt=2**31)]
+OptionalLayer = Literal["AveragePool", "MatMul"]
+Size = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
 DimName = Annotated[str, Field(min_length=1)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 def _not_empty(value: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -31,6 +33,13 @@ def _not_empty(value: tuple[Any, ...]) -> tuple[Any, ...]:
     if not value:
         raise ValueError("must not be empty")
     return value
+
+
+def _all_different(buckets: tuple[dict[str, int], ...]) -> tuple[dict[str, int], ...]:
+    for index, bucket in enumerate(buckets):
+        if bucket in buckets[:index]:
+            raise ValueError(f"buckets {buckets.index(bucket)} and {index} are the same")
+    return buckets
 
 
 def _as_text(value: object) -> object:
@@ -49,7 +58,7 @@ class RunConfig(Section):
     """Where results go."""
 
     directory: str = "run"
-    seed: int = Field(default=0, ge=0, lt=2**32)
+    seed: int = Field(strict=True, default=0, ge=0, lt=2**32)
 
 
 class InputConfig(Section):
@@ -67,7 +76,7 @@ class InputConfig(Section):
 
     dtype: Literal["float32", "float16", "int64", "int32", "uint8", "bool"] = "float32"
     shape: Annotated[tuple[Size | DimName, ...], AfterValidator(_not_empty)] = ()
-    mask: bool | None = None
+    mask: Flag | None = None
 
 
 class ModelConfig(Section):
@@ -122,10 +131,12 @@ class TargetConfig(Section):
 
     chip: str = "Ascend310P3"
     cann: Annotated[Literal["2026", "8.0"], BeforeValidator(_as_text)] = "2026"
-    fp19_dequant: bool = True
-    buckets: Annotated[tuple[dict[DimName, Size], ...], AfterValidator(_not_empty)] = (
-        {"batch": 1},
-    )
+    fp19_dequant: Flag = True
+    buckets: Annotated[
+        tuple[dict[DimName, Size], ...],
+        AfterValidator(_not_empty),
+        AfterValidator(_all_different),
+    ] = ({"batch": 1},)
 
 
 class SourceConfig(Section):
@@ -173,7 +184,7 @@ class PreprocessConfig(Section):
     tokenizer: str | None = None
     names: dict[str, TokenizerField] = {}
     column: str = "text"
-    max_length: int = Field(default=128, ge=1)
+    max_length: int = Field(strict=True, default=128, ge=1)
     pad: Literal["max_length", "none"] = "max_length"
     function: FunctionName | None = None
 
@@ -203,12 +214,12 @@ class SetConfig(Section):
         evaluation: what accuracy is measured on. Without it, other samples of `deployment`.
     """
 
-    samples: int = Field(default=64, ge=1)
-    heldout_samples: int = Field(default=64, ge=1)
-    evaluation_samples: int = Field(default=64, ge=1)
+    samples: int = Field(strict=True, default=64, ge=1)
+    heldout_samples: int = Field(strict=True, default=64, ge=1)
+    evaluation_samples: int = Field(strict=True, default=64, ge=1)
     selection: Selection = "random"
-    deployment_samples: int = Field(default=200, ge=1)
-    pool_samples: int = Field(default=400, ge=1)
+    deployment_samples: int = Field(strict=True, default=200, ge=1)
+    pool_samples: int = Field(strict=True, default=400, ge=1)
     candidates: SourceConfig
     deployment: SourceConfig | None = None
     evaluation: SourceConfig | None = None
@@ -221,6 +232,39 @@ class SetConfig(Section):
         return self
 
 
+class OverrideConfig(Section):
+    """Settings of `quantization` for some layers.
+
+    What is left out stays as it is for all. Estimator, symmetry and percentile are those of the
+    tensor that a layer reads, and so of all layers that read it; granularity is the layer's own.
+
+    Attributes:
+        pattern: shell-style pattern of group or layer names, such as ``*.layer.0.*``.
+        role: all layers of a role.
+        estimator, symmetric, percentile, weight_granularity: as in `QuantizationConfig`.
+    """
+
+    pattern: str | None = None
+    role: Role | None = None
+    estimator: Estimator | None = None
+    symmetric: Flag | None = None
+    percentile: Annotated[float, Field(strict=True, gt=50.0, le=100.0)] | None = None
+    weight_granularity: Granularity | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> OverrideConfig:
+        if (self.pattern is None) == (self.role is None):
+            raise ValueError("give exactly one of 'pattern' and 'role'")
+        if not self.settings:
+            raise ValueError("it sets nothing: give an estimator, say")
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it sets, by the name of the key."""
+        return self.model_dump(exclude={"pattern", "role"}, exclude_none=True)
+
+
 class QuantizationConfig(Section):
     """How layers are quantized.
 
@@ -228,13 +272,20 @@ class QuantizationConfig(Section):
         estimator: how the range of an activation is chosen.
         symmetric: true for activations with zero point 0.
         percentile: 0-100, the share of values that the percentile estimator keeps inside.
-        weight_granularity: one weight scale per output channel, or one per tensor.
+        weight_granularity: one weight scale per output channel, or one per tensor; convolutions
+            have one per output channel always.
+        optional_layers: kinds of layers that are INT8 only when named here: average pooling, whose
+            integer arithmetic is not verified, and MatMul of two variables, for chips that have it.
+        overrides: other settings for some layers; the last one that matches a layer counts, key by
+            key.
     """
 
     estimator: Estimator = "auto"
-    symmetric: bool = False
-    percentile: float = Field(default=99.99, gt=50.0, le=100.0)
+    symmetric: Flag = False
+    percentile: float = Field(strict=True, default=99.99, gt=50.0, le=100.0)
     weight_granularity: Granularity = "per-channel"
+    optional_layers: tuple[OptionalLayer, ...] = ()
+    overrides: tuple[OverrideConfig, ...] = ()
 
 
 class PinConfig(Section):
@@ -266,14 +317,15 @@ class PlanConfig(Section):
         pins: groups whose precision is given; the last one that matches a group counts.
         metric: what groups are ranked by. `cosine` of the outputs, higher is better;
             `relative_error`, ``||y - y'|| / ||y||``, lower is better; `kl`, the divergence of the
-            softmax of the last axis, for logits, lower is better.
+            softmax of the last axis, for logits, lower is better; `perplexity` of the text itself,
+            for a task of that kind, lower is better.
         samples: calibration samples that the search runs on.
     """
 
     policy: Policy = "auto"
     pins: tuple[PinConfig, ...] = ()
     metric: Metric = "cosine"
-    samples: int = Field(default=64, ge=2)
+    samples: int = Field(strict=True, default=64, ge=2)
 
 
 class BudgetConfig(Section):
@@ -281,24 +333,51 @@ class BudgetConfig(Section):
 
     Attributes:
         cosine_mean: least mean cosine of the int8 outputs to fp32 on the evaluation samples.
+        perplexity_rise_fraction: by what fraction of fp32's the perplexity of int8 may be larger,
+            for a task of that kind; any without it.
+        agreement_fraction: least share of decisions, 0-1, that int8 has in common with fp32, for a
+            task of kind `agreement`; any without it.
     """
 
-    cosine_mean: float = Field(default=0.99, gt=0, le=1)
+    cosine_mean: float = Field(strict=True, default=0.99, gt=0, le=1)
+    perplexity_rise_fraction: Annotated[float, Field(strict=True, gt=0)] | None = None
+    agreement_fraction: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
 
 
 class TaskConfig(Section):
-    """A task with labels that the three precisions are judged by.
+    """A task that the three precisions are judged by.
 
     Attributes:
-        kind: `similarity` correlates the cosine of two embeddings with a human score.
-        source: the records, preprocessed as in `set.preprocess`.
-        scores: an ``(n, n)`` matrix of scores, upper triangle used: a text or ``.npy`` file, or
-            ``module:function`` that returns it.
+        kind: `similarity` correlates the cosine of two embeddings with a human score; `perplexity`
+            is that of a causal language model, whose first output is the logits of the next token,
+            on the evaluation samples; `agreement` is the share of decisions, the highest along the
+            last axis of the first output, that are those of fp32, on the evaluation samples.
+        source: of `similarity`: the records, preprocessed as in `set.preprocess`.
+        scores: of `similarity`: an ``(n, n)`` matrix of scores, upper triangle used: a text or
+            ``.npy`` file, or ``module:function`` that returns it.
+        tokens: of `perplexity`: the input that holds the token ids.
     """
 
-    kind: Literal["similarity"]
-    source: SourceConfig
-    scores: str
+    kind: Literal["similarity", "perplexity", "agreement"]
+    source: SourceConfig | None = None
+    scores: str | None = None
+    tokens: str = "input_ids"
+
+    @model_validator(mode="after")
+    def _what_the_kind_needs(self) -> TaskConfig:
+        given = {"source": self.source is not None, "scores": self.scores is not None}
+        if self.kind == "similarity" and not all(given.values()):
+            lacking = ", ".join(repr(key) for key, there in given.items() if not there)
+            raise ValueError(f"kind 'similarity' needs {lacking}")
+        if self.kind != "similarity" and any(given.values()):
+            extra = ", ".join(repr(key) for key, there in given.items() if there)
+            raise ValueError(f"kind '{self.kind}' reads the evaluation samples: leave out {extra}")
+        return self
+
+    @property
+    def token_input(self) -> str | None:
+        """The input that holds token ids, for a task that reads them."""
+        return self.tokens if self.kind == "perplexity" else None
 
 
 class RuntimeConfig(Section):
@@ -311,8 +390,8 @@ class RuntimeConfig(Section):
     """
 
     provider: Literal["cpu", "cuda", "cann"] = "cpu"
-    threads: int = Field(default=0, ge=0, le=1024)
-    batch: int = Field(default=8, ge=1)
+    threads: int = Field(strict=True, default=0, ge=0, le=1024)
+    batch: int = Field(strict=True, default=8, ge=1)
 
 
 class AtcConfig(Section):
@@ -325,8 +404,8 @@ class AtcConfig(Section):
     """
 
     executable: str = "atc"
-    options: dict[str, str | int] = {}
-    timeout_s: int = Field(default=3600, ge=1)
+    options: dict[str, str | Annotated[int, Field(strict=True)]] = {}
+    timeout_s: int = Field(strict=True, default=3600, ge=1)
 
 
 class Config(Section):
@@ -342,3 +421,21 @@ class Config(Section):
     task: TaskConfig | None = None
     runtime: RuntimeConfig = RuntimeConfig()
     atc: AtcConfig = AtcConfig()
+
+    @model_validator(mode="after")
+    def _perplexity_has_a_task(self) -> Config:
+        wanted = {
+            "plan.metric = 'perplexity'": self.plan.metric == "perplexity",
+            "budget.perplexity_rise_fraction": self.budget.perplexity_rise_fraction is not None,
+        }
+        keys = [key for key, there in wanted.items() if there]
+        if keys and (self.task is None or self.task.kind != "perplexity"):
+            raise ValueError(f"{' and '.join(keys)} needs [task] with kind = 'perplexity'")
+        return self
+
+    @model_validator(mode="after")
+    def _agreement_has_a_task(self) -> Config:
+        asked = self.budget.agreement_fraction is not None
+        if asked and (self.task is None or self.task.kind != "agreement"):
+            raise ValueError("budget.agreement_fraction needs [task] with kind = 'agreement'")
+        return self

@@ -22,7 +22,7 @@ _ERRORS_NOTE = (
     "need not hurt the outputs: a few large outliers dominate it, and what follows, such as a "
     "softmax or a layer norm, normalises them; damage is what the outputs show of it."
 )
-_TASK_OF: dict[str, Precision] = {"fp16": "fp16", "int8": "int8"}
+_TASK_OF: dict[str, Precision] = {"fp16": "fp16", "fp16_plain": "fp16_plain", "int8": "int8"}
 
 
 def precisions_sheet(comparison: Comparison, export: ExportRecord | None = None) -> Sheet:

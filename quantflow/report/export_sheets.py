@@ -49,11 +49,22 @@ def _share_note(export: ExportRecord) -> str:
 def buckets_sheet(export: ExportRecord) -> Sheet:
     """The files of every bucket."""
     rows = [
-        (x.name, dims_text(x.dims), x.deploy, x.qdq, x.float_twin, x.keep_dtype or "-")
+        (
+            x.name,
+            dims_text(x.dims),
+            x.deploy,
+            x.qdq,
+            x.float_twin,
+            x.keep_dtype or "",
+            x.customize_dtypes or "",
+        )
         for x in export.buckets
     ]
-    head = ("bucket", "dimensions", "deploy model", "QDQ twin", "float twin", "keep_dtype")
-    return Sheet("Files in 40_onnx", head, "llllll", tuple(rows), _share_note(export))
+    head = (
+        *("bucket", "dimensions", "deploy model", "QDQ twin", "float twin"),
+        *("keep_dtype", "customize_dtypes"),
+    )
+    return Sheet("Files in 40_onnx", head, "lllllll", tuple(rows), _share_note(export))
 
 
 def op_types_sheet(export: ExportRecord) -> Sheet:
@@ -79,6 +90,16 @@ def parity_sheet(parity: ParityReport) -> Sheet:
     head = ("layer", "cosine", "int32 exact", "int8 inputs equal")
     note = "Required: cosine 0.99999, exact accumulators, 99.999% of int8 inputs equal."
     return Sheet("Parity of lowered model and QDQ twin", head, "lrlr", tuple(rows), note)
+
+
+def bucket_parity_sheet(parity: ParityReport) -> Sheet:
+    """Each bucket's verdict; empty for one bucket, of which the layers say all."""
+    rows = [
+        (x.bucket, x.verdict, cosine_text(x.cosine_min), count_text(x.samples))
+        for x in parity.buckets
+    ]
+    head = ("bucket", "verdict", "least cosine", "samples")
+    return Sheet("Parity of every bucket", head, "llrr", tuple(rows) if len(rows) > 1 else ())
 
 
 def findings_sheet(om: OmRecord) -> Sheet:

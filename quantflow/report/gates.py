@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from quantflow.artifacts.comparison import Comparison
 from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ParityReport
-from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.om_record import OmRecord, OmStatus
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.artifacts.sweep_record import SweepRecord
@@ -19,6 +20,14 @@ from quantflow.report.sheet import share_text
 
 SPELLED_OUT = 5
 """Layers that a gate names one by one."""
+
+OM_EXIT_CODES: Final[dict[OmStatus, ExitCode]] = {
+    "converted": ExitCode.OK,
+    "not-converted": ExitCode.ENVIRONMENT,
+    "refused": ExitCode.USAGE,
+    "failed": ExitCode.ATC_FAILED,
+}
+"""What the conversions come to: a refusal is one of configuration or model, atc never started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,4 @@ def exit_code(gates: list[Gate], om: OmRecord | None) -> ExitCode:
     """Exit status: a failed gate first, then the conversion's."""
     if overall(gates) == "fail":
         return ExitCode.GATE_FAILED
-    if om is None or om.status == "converted":
-        return ExitCode.OK
-    return ExitCode.ENVIRONMENT if om.status == "not-converted" else ExitCode.ATC_FAILED
+    return OM_EXIT_CODES[om.status] if om is not None else ExitCode.OK

@@ -17,7 +17,8 @@ def inputs_sheet(model: ModelRecord) -> Sheet:
         for x in tensors
     ]
     head = ("", "name", "dtype", "shape", "")
-    return Sheet(f"Canonical model, opset {model.opset}", head, "lllll", tuple(rows))
+    note = " ".join(f"{note[0].upper()}{note[1:]}." for note in model.notes)
+    return Sheet(f"Canonical model, opset {model.opset}", head, "lllll", tuple(rows), note)
 
 
 def layers_sheet(model: ModelRecord) -> Sheet:

@@ -36,7 +36,9 @@ def _om_steps(om: OmRecord) -> list[str]:
     if om.status == "not-converted":
         return ["copy 50_om to a machine that has CANN and run `python3 convert.py` in it"]
     steps = [
-        f"conversion of {x.bucket}: {x.reason}" for x in om.conversions if x.status == "failed"
+        f"conversion of {x.bucket}: {x.reason}"
+        for x in om.conversions
+        if x.status in ("failed", "refused")
     ]
     return steps + [
         f"load 50_om/{x.om} on the NPU and measure latency and accuracy there"

@@ -47,26 +47,34 @@ def _ranks(scores: Sequence[GroupScore]) -> list[str]:
 
 def scores_sheet(sweep: SweepRecord) -> Sheet:
     """Groups from most to least harmful."""
+    of_text = sweep.metric == "perplexity"
     rows = [
         (
             rank,
             x.group,
             x.role,
             share_text(x.mac_fraction),
+            *([number_text(x.value)] if of_text else []),
             number_text(x.damage),
             f"{number_text(x.low)} to {number_text(x.high)}",
         )
         for rank, x in zip(_ranks(sweep.scores), sweep.scores, strict=True)
     ]
-    head = ("rank", "group", "role", "MACs", "damage", "95% interval")
+    value = ("perplexity",) if of_text else ()
+    head = ("rank", "group", "role", "MACs", *value, "damage", "95% interval")
+    what = (
+        "how much the logarithm of the perplexity rises"
+        if of_text
+        else f"how far the {sweep.metric} of the outputs is from a perfect one"
+    )
     note = (
-        f"Damage: how far the {sweep.metric} of the outputs is from a perfect one when this group "
-        f"alone is INT8, on {sweep.search_samples} calibration samples. Groups that share a rank "
-        "(=) are tied: the interval of each overlaps that of the next; attention comes first."
+        f"Damage: {what} when this group alone is INT8, on {sweep.search_samples} calibration "
+        "samples. Groups that share a rank (=) are tied: the interval of each overlaps that of the "
+        "next; attention comes first."
     )
     if not rows:
         note = f"Policy {sweep.policy} needs no scores; policy auto does."
-    return Sheet("Sensitivity", head, "rllrrr", tuple(rows), note)
+    return Sheet("Sensitivity", head, "rllrr" + "r" * (1 + of_text), tuple(rows), note)
 
 
 def policies_sheet(sweep: SweepRecord, *, edited: bool = False) -> Sheet:

@@ -34,11 +34,12 @@ def ranges_sheet(ranges: RangesRecord) -> Sheet:
             number_text(x.params.scale),
             str(x.params.zero_point),
             x.reason,
+            x.overridden,
         )
         for x in ranges.ranges
     ]
-    head = ("tensor", "low", "high", "estimator", "scale", "zero point", "reason")
-    return Sheet("Ranges", head, "lrrlrrl", tuple(rows))
+    head = ("tensor", "low", "high", "estimator", "scale", "zero point", "reason", "overridden")
+    return Sheet("Ranges", head, "lrrlrrll", tuple(rows))
 
 
 def nonfinite_sheet(ranges: RangesRecord) -> Sheet:

@@ -64,7 +64,12 @@ def _export_sections(artifacts: Artifacts) -> Iterator[Section]:
             export_sheets.factors_sheet(artifacts.export),
         )
     if artifacts.parity is not None:
-        yield section("parity", "Parity", export_sheets.parity_sheet(artifacts.parity))
+        yield section(
+            "parity",
+            "Parity",
+            export_sheets.parity_sheet(artifacts.parity),
+            export_sheets.bucket_parity_sheet(artifacts.parity),
+        )
     if artifacts.om is not None:
         yield section(
             "om",

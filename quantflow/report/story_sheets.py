@@ -42,8 +42,16 @@ def _facts(story: TensorStory) -> Sheet:
         ("range in force", f"{bounds}, of {chosen.estimator}"),
         ("why", chosen.reason or "as configured"),
         ("quantized with", f"scale {scale}, zero point {zero}"),
+        *_padding(story),
     )
     return Sheet(f"Range of {chosen.tensor}", ("", ""), "ll", rows)
+
+
+def _padding(story: TensorStory) -> Iterator[tuple[str, str]]:
+    if story.padding is None:
+        return
+    mapped = "left out" if story.padding != "none" else "the mask does not map to this tensor"
+    yield "padding", mapped
 
 
 def _extremes(story: TensorStory) -> Sheet:
@@ -111,7 +119,7 @@ def _outliers(story: TensorStory) -> Sheet:
     ]
     head = ("channel", "absmax, calibration", "absmax, held-out", "times the median channel")
     count = len(story.channel_absmax["calibration"])
-    note = f"The {len(rows)} largest of {count} channels of the last axis."
+    note = f"The {len(rows)} largest of {count} channels."
     return Sheet("Outlier channels", head, "rrrr", tuple(rows), note)
 
 

@@ -15,7 +15,10 @@ STYLES = {
     "fail": "bold red",
     "converted": "green",
     "not-converted": "yellow",
+    "refused": "bold red",
     "failed": "bold red",
+    "error": "bold red",
+    "warning": "yellow",
 }
 
 

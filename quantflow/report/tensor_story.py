@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.artifacts.model_record import Layer
+from quantflow.artifacts.model_record import Layer, Layout
 from quantflow.artifacts.ranges_record import ClippingReport, ClippingRow, Split, TensorRange
 from quantflow.errors import fail
 from quantflow.ranges.channel_file import load_channel_absmax
@@ -34,7 +34,8 @@ class TensorStory:
         readers: the layers that read the tensor.
         rows: every candidate on both splits.
         histograms: of its values, by split.
-        channel_absmax: ``(K,)`` float32 by split, K the length of the last axis.
+        channel_absmax: ``(C,)`` float32 by split, of its C channels.
+        padding: where the mask maps to the tensor; None where the model has no mask.
     """
 
     chosen: TensorRange
@@ -42,6 +43,7 @@ class TensorStory:
     rows: tuple[ClippingRow, ...]
     histograms: Mapping[Split, Histogram]
     channel_absmax: Mapping[Split, NDArray[np.float32]]
+    padding: Layout | None = None
 
     @property
     def calibrated(self) -> tuple[ClippingRow, ...]:
@@ -104,13 +106,15 @@ def stories(found: Artifacts, tensors: Sequence[str]) -> list[TensorStory]:
         )
     histograms = load_histograms(found.histograms)
     channels = load_channel_absmax(found.channel_absmax)
+    layouts: dict[str, Layout] = {entry.tensor: entry.layout for entry in model.padding}
     return [
         TensorStory(
             chosen=chosen,
-            readers=tuple(layer for layer in model.layers if layer.input == chosen.tensor),
+            readers=tuple(x for x in model.layers if chosen.tensor in (x.input, x.second_input)),
             rows=tuple(row for row in clipping.rows if row.tensor == chosen.tensor),
             histograms={split: x[chosen.tensor] for split, x in histograms.items()},
             channel_absmax={split: x[chosen.tensor] for split, x in channels.items()},
+            padding=layouts.get(chosen.tensor),
         )
         for chosen in ranges.ranges
         if chosen.tensor in tensors

@@ -24,6 +24,7 @@ def inputs(context: Context) -> dict[str, str]:
     }
     if config.task is not None:
         digests["task"] = section_digest(config.task)
+    if config.task is not None and config.task.scores is not None:
         digests["task.scores"] = scores_digest(config.task.scores, context.loaded.base)
     return digests
 

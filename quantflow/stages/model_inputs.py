@@ -46,6 +46,16 @@ def mask_notes(config: Config, inputs: Sequence[TensorInfo]) -> tuple[str, ...]:
     )
 
 
+def decoding_notes(config: Config) -> tuple[str, ...]:
+    """Says of a causal language model, as its task shows, what its one static graph leaves out."""
+    if config.task is None or config.task.kind != "perplexity":
+        return ()
+    return (
+        "the model reads whole texts: decoding token by token with a key-value cache is another "
+        "graph, which no file or figure here covers",
+    )
+
+
 def configured_inputs(loaded: LoadedConfig) -> tuple[TensorInfo, ...]:
     """The model's inputs before it is prepared: a factory's as configured, else as in the file.
 

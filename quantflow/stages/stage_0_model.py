@@ -10,13 +10,16 @@ from quantflow.user_code import source_digest
 
 
 def inputs(context: Context) -> dict[str, str]:
-    """The model section, the target's op table, the bucket MACs are counted at, the origin."""
+    """The model section, op table, first bucket, optional layers, the task's kind, the origin."""
     config, loaded = context.config, context.loaded
     digests = {
         "model": section_digest(config.model),
         "target.cann": config.target.cann,
         "target.buckets": value_digest(config.target.buckets[0]),
+        "quantization.optional_layers": value_digest(list(config.quantization.optional_layers)),
     }
+    if config.task is not None:
+        digests["task.kind"] = config.task.kind
     if config.model.factory is not None:
         digests["model.factory"] = source_digest(config.model.factory, loaded.base)
     if config.model.onnx is not None:

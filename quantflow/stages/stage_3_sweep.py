@@ -18,6 +18,7 @@ def inputs(context: Context) -> dict[str, str]:
         "quantization": section_digest(config.quantization),
         "runtime": section_digest(config.runtime),
         "run.seed": str(config.run.seed),
+        "task.tokens": str(config.task and config.task.token_input),
         "onnxruntime": build_identity(),
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),

@@ -66,6 +66,7 @@ def summarize(found: Artifacts) -> Summary | None:
         drift=SummaryGate(verdict=found.drift.verdict) if found.drift else None,
         coverage=SummaryGate(verdict=found.coverage.verdict) if found.coverage else None,
         plan=_plan(found),
+        notes=found.model.notes if found.model else (),
     )
 
 

@@ -8,6 +8,7 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
 from quantflow.calibration.features.model import OutputFeatures
+from quantflow.graph.model_io import load_model
 from quantflow.runtime.bucket_run import fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.stages.stage import Context
@@ -35,7 +36,8 @@ def _output_features(context: Context, record: ModelRecord) -> OutputFeatures | 
     config = context.config
     if config.set.deployment is None:
         return None
-    runner = OnnxRuntimeRunner(context.folder("00_model") / "model.onnx", config.runtime)
+    model = load_model(context.folder("00_model") / "model.onnx")
+    runner = OnnxRuntimeRunner(model, config.runtime)
     first = record.inputs[0].shape[0]
     batch = first if isinstance(first, int) else config.runtime.batch
     return OutputFeatures(runner, record, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.coverage_record import CoverageReport
-from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
+    ClippingRow,
     Fp16Report,
     RangesRecord,
     Split,
@@ -20,15 +22,19 @@ from quantflow.artifacts.ranges_record import (
 )
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.graph.edit import constant, values_by_name, with_outputs
-from quantflow.graph.model_io import load_model, model_bytes
+from quantflow.graph.layer_settings import layer_settings
+from quantflow.graph.model_io import load_model
+from quantflow.graph.quantized.settle import given_params
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.channel_file import save_channel_absmax
-from quantflow.ranges.choose_ranges import Weights, choose_ranges
+from quantflow.ranges.choose_ranges import WeightOf, choose_ranges
 from quantflow.ranges.clipping_csv import clipping_csv
 from quantflow.ranges.collect import Collection, collect
 from quantflow.ranges.coverage import coverage_report, coverage_row
+from quantflow.ranges.fetch_batch import fetch_batch
 from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.ranges.histogram_file import save_histograms
+from quantflow.ranges.views import reading_of
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.workers import shared_machine
 from quantflow.stages.stage import Context
@@ -42,53 +48,70 @@ SAMPLED_ROWS = 256
 SPLITS: tuple[Split, ...] = ("calibration", "heldout")
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What all workers found together.
+
+    Attributes:
+        record: the model.
+        seen: statistics of each split.
+        ranges: of every quantized tensor.
+        rows: what every candidate would clip.
+        fp16: what fp16 cannot hold.
+    """
+
+    record: ModelRecord
+    seen: dict[Split, Collection]
+    ranges: list[TensorRange]
+    rows: list[ClippingRow]
+    fp16: Fp16Report
+
+
 def work(context: Context, folder: Path) -> None:
     """Write histograms, ranges, coverage, the clipping report and the fp16 report."""
-    model, record, seen, fp16 = measure(context)
+    found = measure(context)
     save_histograms(
         folder / "histograms.safetensors",
         {
             split: {name: tensor.histogram for name, tensor in collection.tensors.items()}
-            for split, collection in seen.items()
+            for split, collection in found.seen.items()
         },
     )
     save_channel_absmax(
         folder / "channel_absmax.safetensors",
         {
             split: {name: tensor.channel_absmax for name, tensor in collection.tensors.items()}
-            for split, collection in seen.items()
+            for split, collection in found.seen.items()
         },
     )
-    ranges, rows = choose_ranges(
-        record.groups,
-        _weights(model, record),
-        seen,
-        context.config.quantization,
-        context.progress,
-    )
-    _coverage(record, seen, ranges).write(folder / "coverage.json")
+    _coverage(found.record, found.seen, found.ranges).write(folder / "coverage.json")
     RangesRecord(
-        ranges=tuple(ranges),
-        nonfinite=tuple(x for split in SPLITS for x in seen[split].nonfinite(split)),
+        ranges=tuple(found.ranges),
+        nonfinite=tuple(x for split in SPLITS for x in found.seen[split].nonfinite(split)),
     ).write(folder / "ranges.json")
-    report = ClippingReport(rows=tuple(rows))
+    report = ClippingReport(rows=tuple(found.rows))
     report.write(folder / "clipping.json")
     write_atomically(folder / "clipping.csv", clipping_csv(report).encode())
-    fp16.write(folder / "fp16.json")
+    found.fp16.write(folder / "fp16.json")
 
 
-def measure(
-    context: Context,
-) -> tuple[ir.Model, ModelRecord, dict[Split, Collection], Fp16Report]:
-    """Run the samples, shared out to all workers; every worker gets the same.
-
-    Returns:
-        The model and its record, the statistics of each split, and the fp16 report.
-    """
+def measure(context: Context) -> Measured:
+    """Run the samples and choose ranges, shared out to all workers; every one gets the same."""
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     model = load_model(context.folder("00_model") / "model.onnx")
+    settings = layer_settings(record, context.config.quantization)
     context.workers.connect(context.config.runtime.provider)
-    return model, record, _collect(context, model, record), _fp16(context, model, record)
+    seen = _collect(context, model, record)
+    ranges, rows = choose_ranges(
+        record,
+        _weights(model),
+        seen,
+        settings,
+        given=given_params(record),
+        progress=context.progress,
+        workers=context.workers,
+    )
+    return Measured(record, seen, ranges, rows, _fp16(context, model, record))
 
 
 def compute_batch(context: Context, record: ModelRecord) -> int:
@@ -98,8 +121,8 @@ def compute_batch(context: Context, record: ModelRecord) -> int:
 
 
 def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Split, Collection]:
-    tensors = [group.tensor for group in record.groups]
-    runner = _runner(context, model_bytes(with_outputs(model, tensors)))
+    tensors, batch = record.tensors, _fetch_batch(context, model, record)
+    runner = _runner(context, with_outputs(model, tensors))
     collections = dict[Split, Collection]()
     for split in SPLITS:
         samples = SampleSet(context.folder("10_set") / split)
@@ -111,8 +134,9 @@ def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Spl
             tensors=tensors,
             padding={entry.tensor: entry.layout for entry in record.padding},
             mask_name=record.mask.name if record.mask else None,
-            batch=compute_batch(context, record),
+            batch=batch,
             rows=SAMPLED_ROWS if split == "calibration" else 0,
+            readings={tensor: reading_of(record.layers_of(tensor)) for tensor in tensors},
             progress=lambda _, done, total, split=split: context.progress(
                 f"{split} samples", done, total
             ),
@@ -121,18 +145,30 @@ def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Spl
     return collections
 
 
-def _runner(context: Context, model: bytes) -> OnnxRuntimeRunner:
+def _fetch_batch(context: Context, model: ir.Model, record: ModelRecord) -> int:
+    """Samples per inference where tensors are fetched, given the first sample and the buckets."""
+    (sample,) = SampleSet(context.folder("10_set") / "calibration").first(1)
+    dims = dict[str, int]()
+    for entry in record.inputs:
+        dims |= zip(map(str, entry.shape[1:]), sample[entry.name].shape, strict=True)
+    for bucket in context.config.target.buckets:
+        dims |= {name: max(size, dims.get(name, 1)) for name, size in bucket.items()}
+    return fetch_batch(model, record.tensors, dims, compute_batch(context, record))
+
+
+def _runner(context: Context, model: ir.Model) -> OnnxRuntimeRunner:
     place = context.workers.place
     config = shared_machine(context.config.runtime, place)
     return OnnxRuntimeRunner(model, config, device=place.local_rank)
 
 
-def _weights(model: ir.Model, record: ModelRecord) -> Weights:
+def _weights(model: ir.Model) -> WeightOf:
     values = values_by_name(model)
 
-    def of(tensor: str) -> list[NDArray[np.float32]]:
-        found = [constant(values[layer.weight]) for layer in record.layers_of(tensor)]
-        return [weight.numpy() for weight in found if weight is not None]
+    def of(layer: Layer) -> NDArray[np.float32]:
+        weight = constant(values[layer.weight])
+        assert weight is not None
+        return weight.numpy()
 
     return of
 
@@ -143,15 +179,15 @@ def _coverage(
     calibration, heldout = seen["calibration"], seen["heldout"]
     rows = [
         coverage_row(
-            group.tensor,
-            group.name,
-            calibration.tensors[group.tensor],
-            heldout.tensors[group.tensor],
+            chosen.tensor,
+            record.group_of(chosen.tensor),
+            calibration.tensors[chosen.tensor],
+            heldout.tensors[chosen.tensor],
             heldout.ids,
             Bounds(chosen.low, chosen.high),
-            tensors=len(record.groups),
+            tensors=len(ranges),
         )
-        for group, chosen in zip(record.groups, ranges, strict=True)
+        for chosen in ranges
     ]
     return coverage_report(rows, len(calibration.ids), len(heldout.ids))
 
@@ -161,7 +197,7 @@ def _fp16(context: Context, model: ir.Model, record: ModelRecord) -> Fp16Report:
     count = min(FP16_SAMPLES, len(samples))
     tensors = measure_fp16(
         model,
-        lambda content: _runner(context, content),
+        lambda instrumented: _runner(context, instrumented),
         samples.first(count),
         batch=compute_batch(context, record),
         progress=context.progress,

@@ -88,7 +88,14 @@ def _sweep(
         runtime=config.runtime,
     )
     samples = SampleSet(context.folder("10_set") / "calibration")
-    probe = make_probe(model, samples.first(_search_samples(context)), record, verifier.dims)
+    probe = make_probe(
+        model,
+        samples.first(_search_samples(context)),
+        record,
+        verifier.dims,
+        tokens=config.task.token_input if config.task else None,
+        folder=folder,
+    )
     return sweep(
         model,
         probe,

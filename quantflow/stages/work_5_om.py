@@ -16,6 +16,7 @@ from quantflow.ascend.convert import convert
 from quantflow.ascend.readme import write_readme
 from quantflow.errors import QuantflowError
 from quantflow.evaluation.precisions import open_int8
+from quantflow.graph.model_io import load_model
 from quantflow.runtime.bucket_run import bucket_batches, fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Feeds
@@ -62,7 +63,7 @@ def _write_samples(context: Context, folder: Path, model: ModelRecord, bucket: B
     plan = PrecisionPlan.read(export_dir / "plan.json")
     runners = {
         "int8": open_int8(export_dir, bucket, plan, config.target, config.runtime),
-        "fp32": OnnxRuntimeRunner(export_dir / bucket.float_twin, config.runtime),
+        "fp32": OnnxRuntimeRunner(load_model(export_dir / bucket.float_twin), config.runtime),
     }
     arrays = {f"input/{info.name}": batch.feeds[info.name] for info in model.inputs}
     for name, runner in runners.items():

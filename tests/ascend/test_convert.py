@@ -297,7 +297,8 @@ def test_an_error_of_preflight_keeps_atc_from_starting(
     export: Export, configure: Configure
 ) -> None:
     record = convert_with("good", export, configure, options={"auto_tune_mode": "RL"})
-    assert record.status == "failed"
+    assert record.status == "refused"
+    assert {(p.code, QuantflowError([p]).exit_code) for p in problems(record)} == {("QF111", 2)}
     assert "E10001" in record.conversions[0].reason
     assert not (export.out / "seen_arguments.json").exists()
 

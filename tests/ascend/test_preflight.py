@@ -149,6 +149,19 @@ def test_a_keep_dtype_of_the_user_and_islands_do_not_mix(
     assert any("islands" in finding.what for finding in found)
 
 
+def test_a_person_s_own_file_of_types_is_checked_against_the_model(
+    export: Export, configure: Configure, tmp_path: Path
+) -> None:
+    # C43: atc would say nothing of the second line.
+    lines = ("norm::InputDtype:float32,OutputDtype:float32", "Norm::InputDtype:float32")
+    (tmp_path / "mine.txt").write_text("\n".join(lines))
+    loaded = configure(options={"customize_dtypes": "mine.txt"})
+    bucket = export.record.buckets[0]
+    (found,) = bucket_findings(loaded, bucket, export.directory, export.out)
+    assert found.level == "warning" and "'Norm::" in found.what
+    assert found.where == "batch1: atc.options.customize_dtypes"
+
+
 def test_the_dialect_is_linted_before_atc(export: Export, configure: Configure) -> None:
     path = export.directory / "deploy_batch1.onnx"
     model = onnx.load(path)

@@ -105,6 +105,8 @@ def test_before_stage_3_the_plan_is_the_one_that_was_exported(tmp_path: Path) ->
         ("converted", "warn", ExitCode.OK),
         ("not-converted", "pass", ExitCode.ENVIRONMENT),
         ("not-converted", "fail", ExitCode.GATE_FAILED),
+        ("refused", "pass", ExitCode.USAGE),  # of the configuration: atc never started
+        ("refused", "fail", ExitCode.GATE_FAILED),
         ("failed", "pass", ExitCode.ATC_FAILED),
         ("failed", "fail", ExitCode.GATE_FAILED),
     ],
