@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from enum import IntEnum
 from typing import NoReturn
 
@@ -77,10 +77,17 @@ def fail(code: str, what: str, *, where: str = "", fix: str = "") -> NoReturn:
     raise QuantflowError([Problem(code, what, where, fix)])
 
 
+def _closeness(name: str, other: str) -> tuple[float, int]:
+    alike = sum(a == b for a, b in zip(name, other, strict=False))
+    return SequenceMatcher(None, other, name).ratio(), alike
+
+
 def did_you_mean(name: str, known: Iterable[str], limit: int = 3) -> str:
     """``"did you mean 'a' or 'b'?"`` for the names nearest to `name`, or the known names."""
     names = sorted(set(known))
-    near = get_close_matches(name, names, n=limit, cutoff=0.5)
+    near = get_close_matches(name, names, n=max(len(names), 1), cutoff=0.5)
+    # Among equally near ones, those with the same characters in the same places come first.
+    near = sorted(near, key=lambda other: _closeness(name, other), reverse=True)[:limit]
     if near:
         return "did you mean " + " or ".join(repr(match) for match in near) + "?"
     return "known: " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

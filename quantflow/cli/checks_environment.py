@@ -71,7 +71,7 @@ def torch_check() -> Check:
 
 def provider_check(config: RuntimeConfig) -> Check:
     """Whether onnxruntime can run on the configured device."""
-    from quantflow.runtime.onnxruntime_runner import PROVIDERS, available_providers
+    from quantflow.runtime.onnxruntime_build import PROVIDERS, available_providers
 
     found = available_providers()
     if PROVIDERS[config.provider] in found:

@@ -16,12 +16,12 @@ MAX_DEPTH = 16
 """Messages nested deeper are refused, since the text may come from anywhere."""
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|\#[^\n]*|[,;])
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<mark>[{}:])
-      | (?P<word>[-+.\w]+)""",
+    r"""(?:\s+|\#[^\n]*|[,;])*+
+        ( "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | [{}:] | [-+.\w]+ | \Z )""",
     re.VERBOSE,
 )
+"""What may stand between tokens, and a token; at the end, an empty one."""
+
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _CONTROLS = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 
@@ -66,15 +66,14 @@ class _Tokens:
         self._next = next(self._tokens, "")
 
     def _split(self) -> Iterator[str]:
-        position = 0
-        while position < len(self._text):
-            match = _TOKEN.match(self._text, position)
-            self._position = position
+        while True:
+            match = _TOKEN.match(self._text, self._position)
             if match is None:
-                self.refuse(f"unexpected character {self._text[position]!r}")
-            position = match.end()
-            if match.lastgroup != "skip":
-                yield match.group()
+                self.refuse("unexpected character")
+            self._position = match.end()
+            if not match[1]:
+                return
+            yield match[1]
 
     def peek(self) -> str:
         """The next token, or nothing at the end."""

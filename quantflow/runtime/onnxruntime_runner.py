@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
-"""Running ONNX models with onnxruntime. The only module that imports it."""
+"""Running ONNX models with onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,14 +17,9 @@ from numpy.typing import NDArray
 
 from quantflow.config import RuntimeConfig
 from quantflow.errors import fail
+from quantflow.runtime.onnxruntime_build import PROVIDERS, available_providers
 from quantflow.runtime.runner import Feeds
 from quantflow.runtime.session_model import LARGE_BYTES, SessionModel, session_model
-
-PROVIDERS = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "cann": "CANNExecutionProvider",
-}
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _UNPACKED = "session.disable_prepacking"
@@ -122,7 +117,7 @@ class OnnxRuntimeRunner:
 
     def _providers(self) -> list[Any]:
         provider = PROVIDERS[self._config.provider]
-        if provider not in ort.get_available_providers():
+        if provider not in available_providers():
             fail(
                 "QF601",
                 f"onnxruntime has no {provider}",
@@ -149,13 +144,3 @@ def _make_room(runner: OnnxRuntimeRunner, model: SessionModel) -> None:
         del _mapped[other]
         other.close()
     _mapped[runner] = model
-
-
-def available_providers() -> list[str]:
-    """Execution providers of the installed onnxruntime, the preferred one first."""
-    return list(ort.get_available_providers())
-
-
-def build_identity() -> str:
-    """Version of onnxruntime: part of what decides bytes of results."""
-    return f"onnxruntime {ort.__version__}"

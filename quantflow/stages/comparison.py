@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quantflow.runtime.onnxruntime_runner import build_identity
+from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 from quantflow.tasks.scores import scores_digest
 

@@ -8,7 +8,7 @@ from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
-from quantflow.runtime.onnxruntime_runner import build_identity
+from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
 

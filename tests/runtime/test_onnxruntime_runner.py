@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from quantflow.config import RuntimeConfig
 from quantflow.errors import ExitCode, QuantflowError
 from quantflow.runtime.batching import batches
-from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner, build_identity
+from quantflow.runtime.onnxruntime_build import build_identity
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 
 
 def net(width: int = 24) -> onnx.ModelProto:
