@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.ranges_record import ClippingRow, Split
-from quantflow.numerics.quantize import QMAX, QMIN, activation_params
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.density import Density, density, mass_below, mean_square
 from quantflow.ranges.distortion import energy_beyond, squared_error
 from quantflow.ranges.grid import Histogram
+from quantflow.ranges.levels import Levels, levels_of
 
 Floats = NDArray[np.float64]
 
@@ -49,15 +49,6 @@ class Subject:
     calibrated: Histogram | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Grids:
-    """The levels of C quantizers: lowest, highest and their distance, ``(C,)`` float64 each."""
-
-    low: Floats
-    high: Floats
-    step: Floats
-
-
 def clipping_rows(
     hist: Histogram, candidates: Mapping[str, Bounds], chosen: str, subject: Subject
 ) -> list[ClippingRow]:
@@ -72,7 +63,7 @@ def clipping_rows(
         chosen: name of the range in force.
         subject: what the rows are about.
     """
-    grids = _grids(candidates.values(), subject.symmetric)
+    grids = levels_of(candidates.values(), symmetric=subject.symmetric)
     values = density(hist)
     power = mean_square(values)
     noise = squared_error(values, grids.low, grids.high, grids.step)
@@ -108,14 +99,7 @@ def clipping_rows(
     ]
 
 
-def _grids(candidates: Iterable[Bounds], symmetric: bool) -> _Grids:
-    params = [activation_params(*bounds, symmetric=symmetric) for bounds in candidates]
-    zero = np.array([x.zero_point for x in params])
-    step = np.array([x.scale for x in params])
-    return _Grids(((-QMAX if symmetric else QMIN) - zero) * step, (QMAX - zero) * step, step)
-
-
-def _shares(values: Density, grids: _Grids) -> tuple[Floats, Floats, Floats]:
+def _shares(values: Density, grids: Levels) -> tuple[Floats, Floats, Floats]:
     """Shares of the values: clipped low, clipped high, near a bound without being clipped."""
     low, high, half, keep = grids.low, grids.high, grids.step / 2, 1 - NEAR
     points = np.concatenate([low - half, low * keep, high * keep, high + half])
@@ -125,7 +109,7 @@ def _shares(values: Density, grids: _Grids) -> tuple[Floats, Floats, Floats]:
     return below / total, (values.total - rest) / total, near / total
 
 
-def _worst_samples(subject: Subject, grids: _Grids) -> list[tuple[str, ...]]:
+def _worst_samples(subject: Subject, grids: Levels) -> list[tuple[str, ...]]:
     """The samples that reach furthest beyond, or closest to, a bound, for every quantizer."""
     beyond = subject.sample_high - grids.high[:, None]
     reach = np.maximum(beyond, grids.low[:, None] - subject.sample_low)
