@@ -38,7 +38,7 @@ batch = 4
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The project's configuration."""
     folder = tmp_path_factory.mktemp("tiny_llama")

@@ -25,6 +25,8 @@ from quantflow.stages.pipeline import STAGES, run_stage
 from quantflow.stages.stage import Context
 from quantflow.target.lint import lint
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [model]
 onnx = "model.onnx"
