@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from typing import Any, cast
@@ -32,8 +33,6 @@ def classifier() -> nn.Module:
 
 
 def _network() -> nn.Module:
-    from efficientnet_lite_pytorch import EfficientNet
-
-    create = cast(Any, EfficientNet).from_name
-    model: nn.Module = create("efficientnet-lite0")
-    return model
+    # By name, for the package is no dependency: it comes with `make models`.
+    package: Any = importlib.import_module("efficientnet_lite_pytorch")
+    return cast(nn.Module, package.EfficientNet.from_name("efficientnet-lite0"))
