@@ -258,10 +258,15 @@ def test_ctrl_c_ends_atc_and_leaves_no_half_file(export: Export, configure: Conf
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt, daemon=True).start()
     loaded = configure(executable=str(executable), timeout_s=30)
-    with pytest.raises(KeyboardInterrupt):
-        convert(loaded, export.record, export.directory, export.out)
+    # A shell starts what it runs in the background with Ctrl-C ignored, these tests too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            convert(loaded, export.record, export.directory, export.out)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert process_is_gone(int(pid_file.read_text()))
     assert not list(export.out.glob("*.om*"))
 
