@@ -37,6 +37,7 @@ from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
 from quantflow.config import QuantizationConfig, load_config
 from quantflow.export.deploy import deploy_model
+from quantflow.export.factors import layer_factors
 from quantflow.export.lowering import lower
 from quantflow.graph.bucket import bucket_model
 from quantflow.graph.edit import constant, values_by_name
@@ -47,12 +48,12 @@ from quantflow.ranges.choose_ranges import choose_ranges
 from quantflow.runtime.bucket_run import bucket_batches
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.sensitivity.policy import default_plan
-from quantflow.sensitivity.verification import Verifier
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.work_2_ranges import Measured, measure
-from quantflow.tasks.perplexity import TextLosses, perplexity, rise
+from quantflow.tasks.figures import Figures
+from quantflow.tasks.metrics import Judged, perplexity_metric
 
 CONFIG = Path(__file__).parents[1] / "calibration_sets" / "smollm2_wikipedia" / "quantflow.toml"
 HEAVY_TAILS = (11, 28)
@@ -170,11 +171,11 @@ class Bench:
         islands = self._perplexity(emulate_fp16(self.model, plan.island_nodes))
         auto = self._perplexity(self._int8(plan, _record(measured.ranges)))
         minmax = self._perplexity(self._int8(plan, self._minmax(measured)))
-        risen = {"auto": rise(auto, fp32), "min-max": rise(minmax, fp32)}
+        risen = {"auto": auto / fp32 - 1, "min-max": minmax / fp32 - 1}
         return [
             Figure("perplexity, fp32", fp32),
             Figure("perplexity, fp16 with islands", islands),
-            Figure("  rise, %", 100 * rise(islands, fp32), 0.5, "at most"),
+            Figure("  rise, %", 100 * (islands / fp32 - 1), 0.5, "at most"),
             Figure("perplexity, plain fp16", plain),
             Figure("  times that of fp32", plain / fp32, 10),
             Figure("perplexity, all INT8, min-max", minmax),
@@ -186,17 +187,18 @@ class Bench:
 
     def _perplexity(self, model: ir.Model) -> float:
         runner = OnnxRuntimeRunner(model, self.context.config.runtime)
-        losses = TextLosses("input_ids", len(self.samples("evaluation")))
+        figures = Figures(perplexity_metric("input_ids"), len(self.samples("evaluation")))
         for index, feeds in self.feeds("evaluation"):
             (logits,) = runner.run(feeds).values()
-            losses.add(index, {"input_ids": feeds["input_ids"][0]}, {"logits": logits[0]})
-        return perplexity(losses.sums, losses.counts)
+            inputs = {"input_ids": feeds["input_ids"][0]}
+            figures.add(index, Judged(str(index), inputs, {}, {"logits": logits[0]}))
+        return figures.metric.over_samples(figures.values, figures.weights)
 
     def _int8(self, plan: PrecisionPlan, ranges: RangesRecord) -> ir.Model:
         config = self.context.config
-        samples = self.samples("heldout")
-        verifier = Verifier(self.model, self._dims, self.record, ranges, samples, config)
-        deploy = deploy_model(self.model, self.record, verifier.factors(plan))
+        granularity = layer_settings(self.record, config.quantization).granularity
+        factors = layer_factors(self.model, self.record, ranges, plan, granularity)
+        deploy = deploy_model(self.model, self.record, factors)
         fp19 = config.target.fp19_dequant
         return lower(deploy, fp19=fp19, emulate_fp16=True, islands=plan.island_nodes)
 

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from _harness import Figure, finish, parser
@@ -31,7 +31,7 @@ from quantflow.config import load_config
 from quantflow.evaluation.comparison import compare_outputs
 from quantflow.evaluation.precisions import open_precisions
 from quantflow.progress import no_progress
-from quantflow.runtime.bucket_run import Outputs, as_vector
+from quantflow.runtime.bucket_run import as_vector
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
@@ -39,7 +39,9 @@ from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
 from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
-from quantflow.tasks.agreement import Decisions, agreement_score, agreements
+from quantflow.tasks.agreement import classes_of
+from quantflow.tasks.figures import Figures
+from quantflow.tasks.metrics import METRICS, Judged
 
 SETS = Path(__file__).parents[1] / "calibration_sets"
 CONFIGS = {
@@ -56,11 +58,13 @@ class Seen:
     """What the outputs of one precision add up to.
 
     Attributes:
-        decisions: classes of the first output.
+        agreement: of its decisions with those of fp32, by sample.
+        classes: its decisions.
         signal, noise: energy of all outputs of fp32, and of the difference to it.
     """
 
-    decisions: Decisions = field(default_factory=Decisions)
+    agreement: Figures
+    classes: dict[int, NDArray[np.int64]] = field(default_factory=dict[int, NDArray[np.int64]])
     signal: float = 0.0
     noise: float = 0.0
 
@@ -125,21 +129,20 @@ def _fidelity_figures(
     ]
     if name == "detector":
         return figures
-    exact, seed = seen["fp32"].decisions.classes, context.config.run.seed
+    exact, seed = seen["fp32"].classes, context.config.run.seed
     for precision in ("fp16", "int8") if way == "plan" else ("int8",):
-        value, low, high = agreement_score(exact, seen[precision].decisions.classes, seed=seed)
-        what = f"{label}{precision} top-1 agreement ({low:.3f} to {high:.3f})"
+        score = seen[precision].agreement.score(seed=seed)
+        what = f"{label}{precision} top-1 agreement ({score.low:.3f} to {score.high:.3f})"
         wanted = name == "efficientnet" and way == "plan" and precision == "int8"
-        figures.append(Figure(what, value, 0.98 if wanted else None))
+        figures.append(Figure(what, score.value, 0.98 if wanted else None))
     if name == "recogniser":
         same = [
-            np.array_equal(_text(a), _text(b))
-            for a, b in zip(exact, seen["int8"].decisions.classes, strict=True)
+            np.array_equal(_text(exact[index]), _text(other))
+            for index, other in seen["int8"].classes.items()
         ]
         figures.append(Figure(f"{label}lines read as fp32 reads them, of 1", float(np.mean(same))))
     elif way == "plan":
-        count = len(agreements(exact, exact))
-        figures.append(Figure(f"{label}evaluation pictures", count, 400))
+        figures.append(Figure(f"{label}evaluation pictures", len(exact), 400))
     return figures
 
 
@@ -154,23 +157,19 @@ def _outputs(
     models = open_precisions(folder, bucket, plan, config.target, config.runtime)
     others = {name: models.others[name] for name in ("fp16", "int8")}
     samples = SampleSet(context.folder("10_set") / "evaluation")
-    seen = {name: Seen() for name in ("fp32", *others)}
-    exact = dict[int, NDArray[np.float32]]()
+    metric = METRICS["agreement"]
+    seen = {name: Seen(Figures(metric, len(samples))) for name in ("fp32", *others)}
 
-    def observe(name: str, index: int, inputs: Any, outputs: Outputs) -> None:
+    def observe(name: str, index: int, judged: Judged) -> None:
         if decides:
-            seen[name].decisions.add(index, inputs, outputs)
-        values = as_vector(outputs)
-        if name == "fp32":
-            exact[index] = values
-            return
-        # fp16 comes first, then int8.
-        reference = exact[index] if name == "fp16" else exact.pop(index)
+            seen[name].agreement.add(index, judged)
+            seen[name].classes[index] = classes_of(judged.outputs)
+        reference, values = (as_vector(dict(x)) for x in (judged.reference, judged.outputs))
         seen[name].signal += float(np.square(reference, dtype=np.float64).sum())
         seen[name].noise += float(np.square(values - reference, dtype=np.float64).sum())
 
     found = compare_outputs(
-        models.fp32, others, samples, len(samples), record, bucket.dims, no_progress, observe
+        models.fp32, others, samples, samples.ids, record, bucket.dims, no_progress, observe
     )
     return seen, {name: close.cosine for name, close in found.items()}
 

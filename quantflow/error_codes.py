@@ -191,6 +191,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "Agreement compares which class has the highest score along the last axis of the model's "
         "first output, which must have two classes or more.",
     ),
+    "QF312": ErrorCode(
+        "the user's figure failed",
+        "`task.function` is called with a sample's id, its inputs and its outputs, both "
+        "dictionaries of arrays without batch axis and padding, and returns one number.",
+    ),
     "QF320": ErrorCode(
         "sample does not fit the bucket",
         "A bucket is a static shape. Shorter samples are padded where the model has a mask; longer "

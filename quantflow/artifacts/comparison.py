@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from quantflow.artifacts.record import Record, Verdict
+from quantflow.artifacts.sweep_record import Measure
 
 Precision = Literal["fp32", "fp16", "fp16_plain", "int8"]
 
@@ -61,8 +64,10 @@ class Comparison(Record):
         fidelity_gap: |int8 - qdq| of cosine_mean.
         flip_noise: |difference| of cosine_mean between the QDQ twin run with and without graph
             optimizations: what rounding flips alone do.
+        measures: what the budget may be asked of, by metric and precision; the interval is that of
+            the difference to fp32.
         task: metric by precision, `fp16_plain` only where there are islands; empty without a task.
-        task_metric: its name, or empty.
+        task_metric: its name, that of the function for a user's own, or empty.
         layers: in graph order.
         verdict: fail when int8 misses the budget or a value is not finite.
         reasons: one sentence for every gate that did not pass.
@@ -73,6 +78,7 @@ class Comparison(Record):
     fidelity: dict[str, Fidelity]
     fidelity_gap: float
     flip_noise: float
+    measures: dict[str, dict[Precision, Measure]] = Field(default_factory=dict)
     task: dict[Precision, TaskScore]
     task_metric: str
     layers: tuple[LayerError, ...]

@@ -37,12 +37,10 @@ class Journal:
             # What is noted next must not be written behind half a line.
             os.truncate(path, sound)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._entries
-
-    def get(self, key: str) -> Any:
-        """The value noted under `key`; KeyError when there is none."""
-        return self._entries[key]
+    @property
+    def entries(self) -> dict[str, Any]:
+        """All that was noted, by key."""
+        return dict(self._entries)
 
     def note(self, key: str, value: Any) -> None:
         """Write an entry and make sure that it is on disk."""

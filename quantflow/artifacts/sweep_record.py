@@ -1,32 +1,86 @@
-"""What stage 3 writes beside the plan: scores, the curve, and the policies side by side."""
+"""What stage 3 writes beside the plan: scores, the curve, the policies and sides side by side."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from quantflow.artifacts.record import Record
 from quantflow.config import Role
 
+Side = Literal["fp16", "weights", "activations", "int8"]
+"""What is not fp32: nothing but the fp16 rest, only weights INT8, only activations, or both."""
+
+
+class Effect(Record):
+    """What happens to the metric, in its mean over samples.
+
+    Attributes:
+        value: of the metric over the samples: the mean, the perplexity, or decibels.
+        damage: how much worse; larger is worse, whichever way the metric points.
+        low, high: 95% bootstrap interval of the damage over samples.
+    """
+
+    value: float
+    damage: float
+    low: float
+    high: float
+
 
 class GroupScore(Record):
-    """How much one group hurts when it alone is INT8.
+    """How much one group hurts.
 
     Attributes:
         group, role: which.
         mac_fraction: its share of the layers' multiply-accumulates, 0-1.
-        value: the metric over the search samples, their mean but for perplexity.
-        damage: how far that is from the float model's value; larger is worse, whichever way the
-            metric points. Of perplexity, the logarithm of the ratio of the two.
-        low, high: 95% bootstrap interval of the damage.
-        tied: whether its interval overlaps that of the next group in the ranking.
+        samples: how many it was measured on.
+        one_in: it alone in INT8, against the float model.
+        one_out: everything in INT8, against everything but it: what it costs among the others.
+        weights, activations: damage with only its weights, or only its input, quantized and it
+            alone; None where that was not measured.
+        rank_low, rank_high: places that it takes in 95% of bootstrap resamples.
+        tied: whether which of it and the next in the ranking comes first may be chance.
     """
 
     group: str
     role: Role
     mac_fraction: float
+    samples: int
+    one_in: Effect
+    one_out: Effect
+    weights: float | None = None
+    activations: float | None = None
+    rank_low: int
+    rank_high: int
+    tied: bool
+
+
+class Measure(Record):
+    """A model on samples by one metric, with what the budget says of it.
+
+    Attributes:
+        metric: its name: `cosine`, or the kind of the task.
+        value: over the samples.
+        damage: how much worse than the float model, in the mean over samples.
+        low, high: 95% bootstrap interval of the damage.
+        limit: greatest damage that the budget allows; None where it asks nothing.
+    """
+
+    metric: str
     value: float
     damage: float
     low: float
     high: float
-    tied: bool
+    limit: float | None
+
+    @property
+    def meets(self) -> bool:
+        """Whether the damage is within the limit; NaN never is."""
+        return self.limit is None or self.damage <= self.limit
+
+    @property
+    def meets_surely(self) -> bool:
+        """Whether the whole interval of the damage is within the limit."""
+        return self.limit is None or self.high <= self.limit
 
 
 class CurvePoint(Record):
@@ -35,15 +89,16 @@ class CurvePoint(Record):
     Attributes:
         fp16_groups: what stays in fp16.
         int8_mac_fraction: share of MACs in INT8, 0-1.
-        cosine_mean, cosine_low, cosine_high: fidelity on the search samples with its interval.
-        step: what the search was doing: `forward` adds the worst group, `backward` takes one back.
+        cost: estimated time of the layers, 1 with all of them in fp16.
+        measures: on the search samples.
+        step: what the search was doing: `curve` walks along a ranking, `refine` looks closer,
+            `backward` takes groups back to INT8.
     """
 
     fp16_groups: tuple[str, ...]
     int8_mac_fraction: float
-    cosine_mean: float
-    cosine_low: float
-    cosine_high: float
+    cost: float
+    measures: tuple[Measure, ...]
     step: str
 
 
@@ -55,20 +110,34 @@ class PolicyResult(Record):
         fp16_groups: number of groups in fp16.
         int8_mac_fraction: share of MACs in INT8, 0-1.
         boundaries: number of AscendQuant and AscendDequant nodes.
-        cosine_mean, cosine_min: fidelity to fp32.
-        cosine_low, cosine_high: 95% bootstrap interval of the mean.
-        meets_budget: whether the mean reaches `budget.cosine_mean`.
+        cost: estimated time of the layers, 1 with all of them in fp16.
+        measures: what has a limit first; `cosine` is always among them.
+        cosine_min: least cosine of a sample.
+        meets_budget: whether every measure is within its limit, and the plan within the limits of
+            INT8 share and number of fp16 groups.
     """
 
     policy: str
     fp16_groups: int
     int8_mac_fraction: float
     boundaries: int
-    cosine_mean: float
+    cost: float
+    measures: tuple[Measure, ...]
     cosine_min: float
-    cosine_low: float
-    cosine_high: float
     meets_budget: bool
+
+
+class SideResult(Record):
+    """One side of quantization alone, every group included, on the verification samples.
+
+    Attributes:
+        side: which; `fp16` and `int8` are the deploy numerics, `weights` and `activations` have
+            float32 for all else.
+        measures: as in `PolicyResult`.
+    """
+
+    side: Side
+    measures: tuple[Measure, ...]
 
 
 class SweepRecord(Record):
@@ -78,11 +147,15 @@ class SweepRecord(Record):
         policy: which policy made the plan.
         metric: what groups were ranked by.
         search_samples, verification_samples: how many; the two do not overlap.
-        budget: least mean cosine asked for.
-        scores: most harmful first; empty when nothing had to be searched.
+        least_int8_fraction, most_fp16_groups: further limits of the budget, or None.
+        scores: most harmful first, one-in; empty when nothing had to be searched.
+        rank_stability: mean Spearman correlation of the ranking with those of bootstrap resamples;
+            None without scores, or where it is not defined.
+        in_out_correlation: Spearman correlation of the one-in with the one-out damages.
         curve: plans in the order they were tried.
         policies: `none` and `attention` with this configuration's pins, and `auto` where it was
             searched.
+        sides: everything in INT8, side by side with each side alone; empty without a search.
         verified: whether the plan in `plan.json`, as written, meets the budget on the verification
             samples.
         plan_digest: of `plan.json` as written; a plan edited since is not verified.
@@ -93,10 +166,14 @@ class SweepRecord(Record):
     metric: str
     search_samples: int
     verification_samples: int
-    budget: float
+    least_int8_fraction: float | None = None
+    most_fp16_groups: int | None = None
     scores: tuple[GroupScore, ...]
+    rank_stability: float | None = None
+    in_out_correlation: float | None = None
     curve: tuple[CurvePoint, ...]
     policies: tuple[PolicyResult, ...]
+    sides: tuple[SideResult, ...] = ()
     verified: bool
     plan_digest: str
     reasons: tuple[str, ...]

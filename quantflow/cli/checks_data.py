@@ -16,6 +16,7 @@ from quantflow.errors import Problem, QuantflowError
 from quantflow.graph.bucket_rules import bucket_problems
 from quantflow.runtime.bucket_run import fit_sample
 from quantflow.stages.model_inputs import configured_inputs, mask_notes
+from quantflow.user_code import load_function
 
 RECORDS = 2
 """Records read of every source; a second one shows what differs from one to the next."""
@@ -24,7 +25,8 @@ RECORDS = 2
 def data_checks(loaded: LoadedConfig) -> list[Check]:
     """Whether inputs, buckets, preprocessing and every source's first records fit each other.
 
-    The user's functions that give or convert records are called; the model's factory is not.
+    The user's functions that give or convert records are called, those that judge are imported; the
+    model's factory is neither.
     """
     with redirect_stdout(sys.stderr):  # theirs may print
         return list(_checks(loaded))
@@ -54,6 +56,11 @@ def _checks(loaded: LoadedConfig) -> Iterator[Check]:
             value = f"{describe(source)}: the first {count} records"
             fits = " fit the model's inputs" if preprocess else " can be read"
             yield Check("configuration", key, "ok", value + fits)
+        except QuantflowError as error:
+            yield from problem_checks("configuration", key, error)
+    for key, name in (loaded.config.task.functions if loaded.config.task else {}).items():
+        try:
+            load_function(name, loaded.base)
         except QuantflowError as error:
             yield from problem_checks("configuration", key, error)
 

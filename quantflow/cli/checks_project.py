@@ -62,6 +62,7 @@ def _functions(config: Config) -> dict[str, str]:
     named = {f"{key}.function": source.function for key, source in sources.items() if source}
     named["model.factory"] = config.model.factory
     named["set.preprocess.function"] = config.set.preprocess.function
+    named |= config.task.functions if config.task else {}
     return {key: name for key, name in named.items() if name is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, cast
 
 from quantflow.artifacts.model_record import ModelRecord
@@ -54,7 +55,7 @@ def filter_sheet(sheet: Sheet, names: frozenset[str]) -> Sheet:
     """The rows about one of `names`, which the first column of text says."""
     subject = sheet.align.index("l")
     rows = tuple(row for row in sheet.rows if row[subject] in names)
-    return Sheet(sheet.title, sheet.head, sheet.align, rows, sheet.note)
+    return replace(sheet, rows=rows)
 
 
 def filter_json(value: Any, names: frozenset[str]) -> Any:

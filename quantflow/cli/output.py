@@ -18,12 +18,12 @@ def print_sheets(sheets: Iterable[Sheet]) -> None:
     """Draw tables on stdout; empty ones are left out."""
     from rich.console import Console
 
-    from quantflow.report.tables import rich_table
+    from quantflow.report.tables import fitted, rich_table
 
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
     for sheet in sheets:
         if sheet.rows:
-            console.print(rich_table(sheet))
+            console.print(rich_table(fitted(sheet, console)))
 
 
 def print_json(value: Any) -> None:

@@ -96,6 +96,7 @@ def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
         if options.dry_run:
             folders = [stage.folder for stage in STAGES]
             return show_forecast(context, folders, as_json=options.json)
+        _import_late_functions(context)
         with context.run.locked():
             with refreshed(context.run):
                 outcomes = _run_stages(context, options, keep_going=keep_going)
@@ -105,6 +106,19 @@ def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
                 write_report(context.run, page)
     seconds = time.perf_counter() - start
     return _show(context, artifacts, outcomes, seconds, as_json=options.json)
+
+
+def _import_late_functions(context: Context) -> None:
+    """Import what only a late stage calls, so that nobody waits to hear that it is not there.
+
+    Raises:
+        QuantflowError: QF105 when it is not.
+    """
+    from quantflow.user_code import load_function
+
+    task = context.config.task
+    for name in task.functions.values() if task else ():
+        load_function(name, context.loaded.base)
 
 
 def _run_stages(context: Context, options: Options, *, keep_going: bool) -> list[StageOutcome]:

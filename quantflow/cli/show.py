@@ -13,6 +13,7 @@ from quantflow.cli.output import print_json, print_sheets
 if TYPE_CHECKING:
     from quantflow.artifacts.run_directory import RunDirectory
     from quantflow.report.artifacts import Artifacts
+    from quantflow.report.sheet import Sheet
     from quantflow.report.tensor_story import TensorStory
 
 
@@ -28,6 +29,7 @@ class What(StrEnum):
     COVERAGE = "coverage"
     FP16 = "fp16"
     SCORES = "scores"
+    SIDES = "sides"
     CURVE = "curve"
     POLICIES = "policies"
     PLAN = "plan"
@@ -118,12 +120,16 @@ def _show_view(
     sheets = view.sheets(found)
     if names is not None:
         sheets = [filter_sheet(sheet, names) for sheet in sheets]
-    print_sheets(sheet if view.whole else sheet.first(rows) for sheet in sheets)
+    print_sheets(sheet if view.whole else _first(sheet, rows) for sheet in sheets)
     previews = {x.id: x.preview for record in found.sets for x in record.samples}
     print_sheets(sheet for story in told for sheet in story_sheets(story, previews))
     for sheet in sheets:
         if not sheet.rows:
             print(f"{sheet.title}: none. {sheet.note}".rstrip())
+
+
+def _first(sheet: Sheet, rows: int) -> Sheet:
+    return sheet.first(rows, f"--limit {len(sheet.rows)} shows all")
 
 
 def _stories(found: Artifacts, names: frozenset[str]) -> list[TensorStory]:

@@ -13,6 +13,7 @@ from quantflow.report import (
     model_sheets,
     plan_sheets,
     range_sheets,
+    score_sheets,
 )
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.sheet import Sheet
@@ -53,7 +54,8 @@ def _ranges(found: Artifacts) -> Iterator[Sheet]:
 
 def _sweep(found: Artifacts) -> Iterator[Sheet]:
     if found.sweep is not None:
-        yield plan_sheets.scores_sheet(found.sweep)
+        yield score_sheets.scores_sheet(found.sweep)
+        yield score_sheets.sides_sheet(found.sweep)
         yield plan_sheets.policies_sheet(found.sweep, edited=found.plan_edited)
     if found.plan is not None:
         yield plan_sheets.plan_sheet(found.plan, edited=found.plan_edited)

@@ -17,6 +17,7 @@ from quantflow.report import (
     model_sheets,
     plan_sheets,
     range_sheets,
+    score_sheets,
 )
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.sheet import Sheet, db_text
@@ -80,7 +81,11 @@ def _coverage(found: Artifacts) -> list[Sheet]:
 
 
 def _scores(found: Artifacts) -> list[Sheet]:
-    return [plan_sheets.scores_sheet(found.sweep)] if found.sweep else []
+    return [score_sheets.scores_sheet(found.sweep)] if found.sweep else []
+
+
+def _sides(found: Artifacts) -> list[Sheet]:
+    return [score_sheets.sides_sheet(found.sweep)] if found.sweep else []
 
 
 def _curve(found: Artifacts) -> list[Sheet]:
@@ -165,6 +170,7 @@ VIEWS: dict[str, View] = {
     "coverage": View("quantflow calibrate", ("coverage",), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
     "scores": View("quantflow sweep", ("sweep",), _scores),
+    "sides": View("quantflow sweep", ("sweep",), _sides, by_layer=False),
     "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),
     "policies": View("quantflow sweep", ("sweep",), _policies, by_layer=False),
     "plan": View("quantflow sweep", ("plan",), _plan),

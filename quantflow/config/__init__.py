@@ -3,6 +3,7 @@
 from quantflow.config.loading import LoadedConfig, check_config, load_config
 from quantflow.config.paths import resolve_path
 from quantflow.config.sections import (
+    COSINE_MEAN,
     AtcConfig,
     BudgetConfig,
     Config,
@@ -35,6 +36,7 @@ from quantflow.config.sections import (
 )
 
 __all__ = [
+    "COSINE_MEAN",
     "AtcConfig",
     "BudgetConfig",
     "Config",

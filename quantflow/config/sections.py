@@ -17,7 +17,7 @@ Estimator = Literal["auto", "minmax", "percentile", "kl", "mse"]
 Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
 Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["auto", "attention", "none"]
-Metric = Literal["cosine", "relative_error", "kl", "perplexity"]
+Metric = Literal["cosine", "sqnr", "relative_error", "kl", "perplexity", "agreement", "function"]
 Selection = Literal["random", "match"]
 TokenizerField = Literal["input_ids", "attention_mask", "token_type_ids"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
@@ -315,33 +315,55 @@ class PlanConfig(Section):
         policy: `auto` finds the cheapest set that meets the budget; `attention` keeps QKV groups
             and output projections in fp16; `none` makes everything INT8 that can be.
         pins: groups whose precision is given; the last one that matches a group counts.
-        metric: what groups are ranked by. `cosine` of the outputs, higher is better;
-            `relative_error`, ``||y - y'|| / ||y||``, lower is better; `kl`, the divergence of the
-            softmax of the last axis, for logits, lower is better; `perplexity` of the text itself,
-            for a task of that kind, lower is better.
+        metric: what groups are ranked by. `cosine` of the outputs, higher is better; `sqnr`, signal
+            to noise in dB, higher is better; `relative_error`, ``||y - y'|| / ||y||``, lower is
+            better; `kl`, the divergence of the softmax of the first output's last axis, for
+            logits, lower is better; or the figure of the task of that kind: `perplexity`,
+            `agreement`, `function`.
         samples: calibration samples that the search runs on.
+        halving: true to measure all groups on a quarter of the samples, the worse half of them on
+            half of the samples, and only the worst quarter on all; ties go on.
+        boundary_macs: what one element quantized or dequantized at a layer's boundary is taken to
+            cost, in INT8 multiply-accumulates.
+        fp16_where_cheaper: true to put groups in fp16 whose INT8 is estimated to cost more than
+            fp16, for their boundaries, whatever the accuracy.
     """
 
     policy: Policy = "auto"
     pins: tuple[PinConfig, ...] = ()
     metric: Metric = "cosine"
     samples: int = Field(strict=True, default=64, ge=2)
+    halving: Flag = True
+    boundary_macs: float = Field(strict=True, default=16.0, ge=0, allow_inf_nan=False)
+    fp16_where_cheaper: Flag = False
+
+
+COSINE_MEAN = 0.99
+"""Least mean cosine where the budget says nothing about accuracy."""
 
 
 class BudgetConfig(Section):
-    """What the INT8 model must reach.
+    """What the INT8 model must reach, on the held-out and on the evaluation samples.
 
     Attributes:
-        cosine_mean: least mean cosine of the int8 outputs to fp32 on the evaluation samples.
+        cosine_mean: least mean cosine of the int8 outputs to fp32. 0.99 where no other accuracy is
+            asked for.
         perplexity_rise_fraction: by what fraction of fp32's the perplexity of int8 may be larger,
-            for a task of that kind; any without it.
+            for a task of that kind.
         agreement_fraction: least share of decisions, 0-1, that int8 has in common with fp32, for a
-            task of kind `agreement`; any without it.
+            task of kind `agreement`.
+        task_drop: by how much the mean of the user's figure may be worse than fp32's, in its own
+            unit, for a task of kind `function`.
+        int8_mac_fraction: least share of MACs, 0-1, that the plan leaves in INT8.
+        fp16_groups: most groups that the plan puts in fp16.
     """
 
-    cosine_mean: float = Field(strict=True, default=0.99, gt=0, le=1)
+    cosine_mean: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
     perplexity_rise_fraction: Annotated[float, Field(strict=True, gt=0)] | None = None
     agreement_fraction: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
+    task_drop: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
+    int8_mac_fraction: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
+    fp16_groups: Annotated[int, Field(strict=True, ge=0)] | None = None
 
 
 class TaskConfig(Section):
@@ -351,17 +373,23 @@ class TaskConfig(Section):
         kind: `similarity` correlates the cosine of two embeddings with a human score; `perplexity`
             is that of a causal language model, whose first output is the logits of the next token,
             on the evaluation samples; `agreement` is the share of decisions, the highest along the
-            last axis of the first output, that are those of fp32, on the evaluation samples.
+            last axis of the first output, that are those of fp32, on the evaluation samples;
+            `function` is the mean of a user's own figure, on the evaluation samples.
         source: of `similarity`: the records, preprocessed as in `set.preprocess`.
         scores: of `similarity`: an ``(n, n)`` matrix of scores, upper triangle used: a text or
             ``.npy`` file, or ``module:function`` that returns it.
         tokens: of `perplexity`: the input that holds the token ids.
+        function: of `function`: ``module:function`` that is given a sample's id, its inputs and its
+            outputs, both dictionaries of arrays by name, and returns a number.
+        higher_is_better: of `function`: which way that number points.
     """
 
-    kind: Literal["similarity", "perplexity", "agreement"]
+    kind: Literal["similarity", "perplexity", "agreement", "function"]
     source: SourceConfig | None = None
     scores: str | None = None
     tokens: str = "input_ids"
+    function: FunctionName | None = None
+    higher_is_better: Flag | None = None
 
     @model_validator(mode="after")
     def _what_the_kind_needs(self) -> TaskConfig:
@@ -372,7 +400,22 @@ class TaskConfig(Section):
         if self.kind != "similarity" and any(given.values()):
             extra = ", ".join(repr(key) for key, there in given.items() if there)
             raise ValueError(f"kind '{self.kind}' reads the evaluation samples: leave out {extra}")
+        own = {"function": self.function, "higher_is_better": self.higher_is_better}
+        wrong = [key for key, value in own.items() if (value is None) == (self.kind == "function")]
+        if wrong:
+            verb = "needs" if self.kind == "function" else "has no"
+            raise ValueError(f"kind '{self.kind}' {verb} {', '.join(map(repr, wrong))}")
         return self
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """The functions it names that judge what models give, by key: no early stage calls them."""
+        named = {"task.function": self.function, "task.scores": self.scores}
+        return {
+            key: name
+            for key, name in named.items()
+            if name is not None and ":" in name.removeprefix("package:")
+        }
 
     @property
     def token_input(self) -> str | None:
@@ -423,19 +466,17 @@ class Config(Section):
     atc: AtcConfig = AtcConfig()
 
     @model_validator(mode="after")
-    def _perplexity_has_a_task(self) -> Config:
-        wanted = {
-            "plan.metric = 'perplexity'": self.plan.metric == "perplexity",
-            "budget.perplexity_rise_fraction": self.budget.perplexity_rise_fraction is not None,
+    def _figures_have_their_task(self) -> Config:
+        budget, kind = self.budget, self.task.kind if self.task else ""
+        asked = {
+            "perplexity": {"budget.perplexity_rise_fraction": budget.perplexity_rise_fraction},
+            "agreement": {"budget.agreement_fraction": budget.agreement_fraction},
+            "function": {"budget.task_drop": budget.task_drop},
         }
-        keys = [key for key, there in wanted.items() if there]
-        if keys and (self.task is None or self.task.kind != "perplexity"):
-            raise ValueError(f"{' and '.join(keys)} needs [task] with kind = 'perplexity'")
-        return self
-
-    @model_validator(mode="after")
-    def _agreement_has_a_task(self) -> Config:
-        asked = self.budget.agreement_fraction is not None
-        if asked and (self.task is None or self.task.kind != "agreement"):
-            raise ValueError("budget.agreement_fraction needs [task] with kind = 'agreement'")
+        for needed, keys in asked.items():
+            found = [key for key, value in keys.items() if value is not None]
+            if self.plan.metric == needed:
+                found.insert(0, f"plan.metric = '{needed}'")
+            if found and kind != needed:
+                raise ValueError(f"{' and '.join(found)} needs [task] with kind = '{needed}'")
         return self

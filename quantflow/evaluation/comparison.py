@@ -5,24 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.scratch import ArrayFile
 from quantflow.evaluation.precisions import OnDemand
 from quantflow.numerics.error_metrics import cosine, max_abs_error
 from quantflow.progress import Progress
 from quantflow.runtime.bucket_run import Outputs, as_vector, bucket_batches, run_samples
-from quantflow.runtime.output_file import OutputFile
 from quantflow.runtime.runner import Feeds, Runner
+from quantflow.tasks.metrics import Judged
 
 REFERENCE = "fp32"
 
-Observer = Callable[[str, int, Mapping[str, NDArray[Any]], Outputs], None]
-"""Told a model's name, a sample's position, its inputs and outputs without padding."""
+Observer = Callable[[str, int, Judged], None]
+"""Told a model's name, a sample's position, and what the reference and the model made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Closeness:
     max_abs_error: NDArray[np.float64]
 
 
-def _not_observed(name: str, index: int, inputs: Mapping[str, Any], outputs: Outputs) -> None:
+def _not_observed(name: str, index: int, judged: Judged) -> None:
     """Nobody asked."""
 
 
@@ -46,12 +45,11 @@ def compare_outputs(
     reference: Runner,
     others: Mapping[str, Runner],
     samples: Iterable[Feeds],
-    count: int,
+    ids: Sequence[str],
     record: ModelRecord,
     dims: Mapping[str, int],
     progress: Progress,
     observe: Observer = _not_observed,
-    folder: Path | None = None,
 ) -> dict[str, Closeness]:
     """Run every sample through all models and measure their outputs against the reference's.
 
@@ -62,24 +60,26 @@ def compare_outputs(
         reference: the float32 bucket.
         others: models of the same bucket, by name.
         samples: arrays without the batch axis, read once for every model.
-        count: how many there are.
+        ids: of all samples.
         record, dims: boundary and sizes of the bucket.
         progress: called after every sample that a model has run.
         observe: told what every model makes of every sample, the reference as `fp32`.
-        folder: where outputs are kept on disk.
     """
-    total, ticks = count * (1 + len(others)), itertools.count(1)
-    expected = OutputFile(folder)
+    count, ticks = len(ids), itertools.count(1)
+    total = count * (1 + len(others))
+    expected = ArrayFile()
     for index, inputs, outputs in _outputs(reference, samples, record, dims):
-        observe(REFERENCE, index, inputs, outputs)
-        expected.add(index, as_vector(outputs))
+        observe(REFERENCE, index, Judged(ids[index], inputs, outputs, outputs))
+        for name, array in outputs.items():
+            expected.add((index, name), array)
         progress(_LABEL, next(ticks), total)
     found = dict[str, Closeness]()
     for name, runner in others.items():
         cosines, errors = np.full((2, count), np.nan)
         for index, inputs, outputs in _outputs(runner, samples, record, dims):
-            observe(name, index, inputs, outputs)
-            a, b = expected[index], as_vector(outputs)
+            exact = {output: expected[index, output] for output in outputs}
+            observe(name, index, Judged(ids[index], inputs, exact, outputs))
+            a, b = as_vector(exact), as_vector(outputs)
             cosines[index], errors[index] = cosine(a[None], b[None])[0], max_abs_error(a, b)
             progress(_LABEL, next(ticks), total)
         found[name] = Closeness(cosines, errors)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import log1p
+from typing import Final
 
 import numpy as np
 
-from quantflow.artifacts.comparison import Fidelity, Precision, TaskScore
+from quantflow.artifacts.comparison import Fidelity, Precision
 from quantflow.artifacts.record import Verdict
-from quantflow.tasks.perplexity import rise
+from quantflow.artifacts.sweep_record import Measure
+from quantflow.tasks.criteria import Criterion
 
 FIDELITY_GAP = 0.001
 """Difference in mean cosine up to which the deploy file and its QDQ twin count as the same."""
@@ -17,104 +20,87 @@ FP16_COSINE = 0.999
 FP16_RISE = 0.005
 """Above this rise of the perplexity of fp16, as a fraction of fp32's, the same."""
 
+Found = Mapping[Precision, Measure]
 
-def judge(close: Mapping[str, Fidelity], budget: float) -> tuple[Verdict, list[str]]:
-    """The verdict on the outputs, with a sentence for everything that is not well.
+_FP16: Final[dict[str, tuple[float, str]]] = {
+    "cosine": (1 - FP16_COSINE, f"expected {FP16_COSINE} or more"),
+    "perplexity": (log1p(FP16_RISE), f"expected {FP16_RISE} at most"),
+}
+"""Greatest damage of fp16 by metric, and how that is said; of others what int8 is allowed."""
+
+
+def judge(criterion: Criterion, found: Found, figure: str = "") -> tuple[Verdict, list[str]]:
+    """The verdict by one criterion, with a sentence for everything that is not well.
 
     Args:
-        close: fidelity to fp32 of `fp16`, `int8` and `qdq`.
-        budget: least mean cosine of int8.
+        criterion: what is asked.
+        found: of `fp16` and `int8`, and of `fp32` but for the cosine.
+        figure: what a user's own figure is called.
 
     Returns:
-        `fail` when int8 misses the budget or is not finite; `warn` when fp16 itself is far from
-        fp32, or the deploy file from its QDQ twin.
+        `fail` when int8 misses the budget or is not finite, `warn` when fp16 itself is far from
+        fp32: it misses the budget too, or what float16 rounding may explain.
     """
-    reasons = list[str]()
     verdict: Verdict = "pass"
-    fp16, int8 = close["fp16"], close["int8"]
-    if not fp16.cosine_mean >= FP16_COSINE:
+    reasons = list[str]()
+    says = _SAYINGS[criterion.name]
+    of_fp16, of_int8 = found["fp16"], found["int8"]
+    allowed, expected = _FP16.get(criterion.name, (criterion.limit, criterion.key))
+    if allowed is not None and not of_fp16.damage <= allowed:
         verdict = "warn"
-        reasons.append(
-            f"fp16 itself is far from fp32: mean cosine {fp16.cosine_mean:.6f}, "
-            f"expected {FP16_COSINE} or more"
-        )
-    gap = abs(int8.cosine_mean - close["qdq"].cosine_mean)
-    if gap > FIDELITY_GAP:
-        verdict = "warn"
-        reasons.append(
-            f"the deploy file and its QDQ twin differ by {gap:.2g} in mean cosine, expected "
-            f"{FIDELITY_GAP} or less: rounding flips alone, or a difference in what they compute"
-        )
-    if not np.isfinite(int8.cosine_mean):
+        reasons.append(f"fp16 itself is far from fp32: {says('fp16', found, figure)}; {expected}")
+    if not np.isfinite(of_int8.damage):
         verdict = "fail"
-        reasons.append("the int8 model's outputs are not finite")
-    elif int8.cosine_mean < budget:
+        reasons.append(f"the int8 model's outputs are not finite: {says('int8', found, figure)}")
+    elif criterion.limit is not None and of_int8.damage > criterion.limit:
         verdict = "fail"
-        reasons.append(
-            f"int8 misses the budget: mean cosine {int8.cosine_mean:.6f}, "
-            f"budget.cosine_mean is {budget}"
-        )
+        reasons.append(f"int8 misses the budget: {says('int8', found, figure)}; {criterion.key}")
     return verdict, reasons
 
 
-def judge_agreement(
-    scores: Mapping[Precision, TaskScore], least: float | None
-) -> tuple[Verdict, list[str]]:
-    """The verdict on the shares of decisions that are those of fp32.
+def judge_twins(close: Mapping[str, Fidelity]) -> tuple[Verdict, list[str]]:
+    """Whether the deploy file and its QDQ twin are as close to fp32 as one another.
 
     Args:
-        scores: of `fp16` and `int8`.
-        least: that int8 must reach, or None for any.
+        close: fidelity to fp32 of `int8` and `qdq`.
 
     Returns:
-        `fail` when int8 misses the budget; `warn` when fp16 itself does.
+        `warn` when they are not.
     """
-    reasons = list[str]()
-    if least is None:
-        return "pass", reasons
-    of_fp16, of_int8 = scores["fp16"].value, scores["int8"].value
-    if of_fp16 < least:
-        reasons.append(f"fp16 itself decides as fp32 does in {of_fp16:.2%} of cases only")
-    if of_int8 < least:
-        reasons.append(
-            f"int8 misses the budget: it decides as fp32 does in {of_int8:.2%} of cases, "
-            f"budget.agreement_fraction is {least}"
-        )
-        return "fail", reasons
-    return "warn" if reasons else "pass", reasons
+    gap = abs(close["int8"].cosine_mean - close["qdq"].cosine_mean)
+    if not gap > FIDELITY_GAP:  # NaN is said elsewhere
+        return "pass", []
+    return "warn", [
+        f"the deploy file and its QDQ twin differ by {gap:.2g} in mean cosine, expected "
+        f"{FIDELITY_GAP} or less: rounding flips alone, or a difference in what they compute"
+    ]
 
 
-def judge_perplexity(
-    scores: Mapping[Precision, TaskScore], allowed: float | None
-) -> tuple[Verdict, list[str]]:
-    """The verdict on the perplexities.
+def _cosine(name: Precision, found: Found, _: str) -> str:
+    return f"mean cosine {found[name].value:.6f}"
 
-    Args:
-        scores: of `fp32`, `fp16` and `int8`.
-        allowed: by what fraction of fp32's that of int8 may be larger, or None for any.
 
-    Returns:
-        `fail` when int8 misses the budget or is not finite; `warn` when fp16 itself is worse than
-        fp32 by more than 0.5%, or not finite.
-    """
-    values = {name: score.value for name, score in scores.items()}
-    verdict: Verdict = "pass"
-    reasons = list[str]()
-    of_fp16, of_int8 = (rise(values[name], values["fp32"]) for name in ("fp16", "int8"))
-    if not of_fp16 <= FP16_RISE:
-        verdict = "warn"
-        reasons.append(
-            f"fp16 itself is far from fp32: perplexity {values['fp16']:.4g}, in fp32 "
-            f"{values['fp32']:.4g}"
-        )
-    if not np.isfinite(of_int8):
-        verdict = "fail"
-        reasons.append("the perplexity of the int8 model is not finite")
-    elif allowed is not None and of_int8 > allowed:
-        verdict = "fail"
-        reasons.append(
-            f"int8 misses the budget: perplexity {values['int8']:.4g}, in fp32 "
-            f"{values['fp32']:.4g}, a rise of {of_int8:.1%}; "
-            f"budget.perplexity_rise_fraction is {allowed}"
-        )
-    return verdict, reasons
+def _perplexity(name: Precision, found: Found, _: str) -> str:
+    of_fp32, measure = found["fp32"].value, found[name]
+    with np.errstate(over="ignore"):
+        rise = float(np.expm1(measure.damage))
+    return f"perplexity {measure.value:.4g}, in fp32 {of_fp32:.4g}, a rise of {rise:.1%}"
+
+
+def _agreement(name: Precision, found: Found, _: str) -> str:
+    return f"it decides as fp32 does in {found[name].value:.2%} of cases"
+
+
+def _function(name: Precision, found: Found, figure: str) -> str:
+    of_fp32, measure = found["fp32"].value, found[name]
+    return (
+        f"mean {figure} {measure.value:.4g}, in fp32 {of_fp32:.4g}, worse by {measure.damage:.4g}"
+    )
+
+
+_SAYINGS: Final[dict[str, Callable[[Precision, Found, str], str]]] = {
+    "cosine": _cosine,
+    "perplexity": _perplexity,
+    "agreement": _agreement,
+    "function": _function,
+}

@@ -8,6 +8,7 @@ multiplies by the float32 reciprocal, so that a value next to a rounding tie may
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -19,10 +20,19 @@ from quantflow.export.additions import Additions
 from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
 from quantflow.graph.kinds.conv_transpose import ungrouped
-from quantflow.numerics.quantize import QuantParams
+from quantflow.graph.kinds.table import groups_of, weight_from_matrix
+from quantflow.numerics.quantize import QuantParams, dequantize_weight
+
+Side = Literal["weights", "activations"]
+"""What is quantized where not both are."""
 
 
-def qdq_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors]) -> ir.Model:
+def qdq_model(
+    model: ir.Model,
+    record: ModelRecord,
+    factors: Sequence[LayerFactors],
+    side: Side | None = None,
+) -> ir.Model:
     """Write the INT8 layers of a float model in QDQ form.
 
     Weight and bias are int8 and int32 initializers behind a DequantizeLinear; the bias's scale is
@@ -32,6 +42,8 @@ def qdq_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFacto
         model: a bucket of the canonical model, opset 13 or later; not changed.
         record: its layers.
         factors: of every layer.
+        side: quantize only weights, or only activations, and leave biases as they are. Weights
+            alone are float32 that lie on their grid.
 
     Raises:
         QuantflowError: QF543 when model and record do not fit together.
@@ -41,12 +53,18 @@ def qdq_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFacto
     additions = Additions(twin)
     activations = dict[str, ir.Value]()
     for site in sites:
-        _rewrite(twin.graph, site, activations, additions)
+        if side != "weights":
+            _rewrite_inputs(twin.graph, site, activations, additions)
+        if side == "weights":
+            _round_weight(site, additions)
+        if side is None:
+            _rewrite_weight(twin.graph, site, additions)
+            _rewrite_bias(twin.graph, site, additions)
     drop_float_constants(twin, sites)
     return twin
 
 
-def _rewrite(
+def _rewrite_inputs(
     graph: ir.Graph, site: Site, activations: dict[str, ir.Value], additions: Additions
 ) -> None:
     for index, params in enumerate(site.inputs):
@@ -58,12 +76,27 @@ def _rewrite(
             graph.insert_before(site.node, pair)
             activations[source.name] = pair[-1].outputs[0]
         site.node.replace_input_with(index, activations[source.name])
+
+
+def _rewrite_weight(graph: ir.Graph, site: Site, additions: Additions) -> None:
     if site.weight is not None:
         nodes = _weight(site, site.weight, additions)
         graph.insert_before(site.node, nodes)
         site.node.replace_input_with(1, nodes[-1].outputs[0])
-    if site.integers.bias is not None:
-        _replace_bias(graph, site, site.integers.bias, additions)
+
+
+def _round_weight(site: Site, additions: Additions) -> None:
+    """Replace a weight by what its int8 form stands for.
+
+    Behind a DequantizeLinear, onnxruntime 1.32 would make the product a MatMulNBits, which
+    quantizes the activation as well.
+    """
+    if site.weight is not None:
+        layer, shape = site.layer, site.weight.shape
+        scale = site.integers.weight_scale
+        matrix = dequantize_weight(site.integers.weight, scale, None if scale.size == 1 else 1)
+        rounded = weight_from_matrix(matrix, shape, layer.op_type, groups_of(layer))
+        site.node.replace_input_with(1, additions.initializer(f"{layer.name}/weight", rounded))
 
 
 def _weight(site: Site, weight: NDArray[np.int8], additions: Additions) -> list[ir.Node]:
@@ -123,10 +156,10 @@ def _regrouped(
     return [split, turned, reshape(turned.outputs[0], list(shape), 1)]
 
 
-def _replace_bias(
-    graph: ir.Graph, site: Site, bias: NDArray[np.int32], additions: Additions
-) -> None:
-    steps = additions.initializer(f"{site.layer.name}/bias_int32", bias)
+def _rewrite_bias(graph: ir.Graph, site: Site, additions: Additions) -> None:
+    if site.integers.bias is None:
+        return
+    steps = additions.initializer(f"{site.layer.name}/bias_int32", site.integers.bias)
     scale = _scale(site.integers.deq_scale)
     node = _dequantized(f"{site.layer.name}/bias", steps, [scale], 0, additions)
     graph.insert_before(site.node, node)

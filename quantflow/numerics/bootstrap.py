@@ -36,7 +36,8 @@ def bootstrap_interval(
     if not len(values):
         return float("nan"), float("nan")
     tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
+    with np.errstate(invalid="ignore"):  # an end between infinite values is NaN
+        low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
 
 

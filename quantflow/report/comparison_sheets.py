@@ -8,7 +8,15 @@ from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Pre
 from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.sweep_record import SweepRecord
 from quantflow.report.gates import Gate
-from quantflow.report.sheet import Sheet, cosine_text, db_text, interval_text, number_text
+from quantflow.report.quantities import DAMAGES
+from quantflow.report.sheet import (
+    Sheet,
+    cosine_text,
+    db_text,
+    interval_text,
+    number_text,
+    score_text,
+)
 
 _TITLES = {
     "fp16": "fp16",
@@ -77,7 +85,7 @@ def _task_cells(comparison: Comparison, precision: Precision | None) -> tuple[st
     score: TaskScore | None = comparison.task.get(precision) if precision else None
     if score is None:
         return ("", "")
-    return (f"{score.value:.4f}", f"{score.low:.4f} to {score.high:.4f}")
+    return (score_text(score.value), f"{score_text(score.low)} to {score_text(score.high)}")
 
 
 def worst_layers(comparison: Comparison) -> list[LayerError]:
@@ -95,7 +103,7 @@ def errors_sheet(
         export: tells of the other layers, where it is given.
         sweep: tells how much each group hurts, where that was measured.
     """
-    damage = {x.group: number_text(x.damage) for x in sweep.scores} if sweep else {}
+    damage = _damage(sweep) if sweep else {}
     rows = [
         (x.layer, x.group, "int8", db_text(x.own_sqnr_db), db_text(x.sqnr_db), damage.get(x.group))
         for x in worst_layers(comparison)
@@ -110,6 +118,11 @@ def errors_sheet(
         head = (*head, f"damage to {sweep.metric}" if sweep else "")
     cells = tuple(tuple(cell or "-" for cell in row[: len(head)]) for row in rows)
     return Sheet("Error by layer", head, "lllrrr"[: len(head)], cells, _ERRORS_NOTE)
+
+
+def _damage(sweep: SweepRecord) -> dict[str, str]:
+    """How much each group hurts when it alone is INT8."""
+    return {x.group: DAMAGES[sweep.metric].damage_text(x.one_in.damage) for x in sweep.scores}
 
 
 def worst_samples_sheet(comparison: Comparison) -> Sheet:

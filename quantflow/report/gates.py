@@ -16,6 +16,7 @@ from quantflow.artifacts.record import Verdict, worst
 from quantflow.artifacts.sweep_record import SweepRecord
 from quantflow.errors import ExitCode
 from quantflow.report.artifacts import Artifacts
+from quantflow.report.measures import misses
 from quantflow.report.sheet import share_text
 
 SPELLED_OUT = 5
@@ -110,6 +111,8 @@ def coverage_gate(coverage: CoverageReport) -> Gate:
 def plan_gate(sweep: SweepRecord, *, edited: bool) -> Gate:
     """The plan meets the budget on samples that the search did not use.
 
+    Its reasons are what stands in the way, then by how much each limit is missed.
+
     Args:
         sweep: what stage 3 found.
         edited: whether the plan was changed since, so that what was found is of another one.
@@ -118,8 +121,14 @@ def plan_gate(sweep: SweepRecord, *, edited: bool) -> Gate:
         since = "it was verified" if sweep.verified else "the sweep"
         reason = f"the plan was edited after {since}; the comparison judges it"
         return Gate("30_sweep", "plan", "warn", (reason,))
+    if sweep.verified:
+        return Gate("30_sweep", "plan", "pass")
     fix = "edit 30_sweep/plan.json, or relax plan.pins or the budget: see `quantflow show curve`"
-    return Gate("30_sweep", "plan", "pass" if sweep.verified else "fail", sweep.reasons, fix)
+    if sweep.sides:
+        fix += " and `quantflow show sides`"
+    ours = [x for x in sweep.policies if x.policy == sweep.policy]
+    by = tuple(text for result in ours for text in misses(result, sweep))
+    return Gate("30_sweep", "plan", "fail", (*sweep.reasons, *by), fix)
 
 
 def parity_gate(parity: ParityReport) -> Gate:

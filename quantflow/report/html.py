@@ -16,7 +16,7 @@ from quantflow.report.comparison_sheets import has_int8
 from quantflow.report.gates import all_gates, overall
 from quantflow.report.next_steps import next_steps
 from quantflow.report.sections import sections
-from quantflow.report.sheet import cosine_text, count_text, dims_text, share_text
+from quantflow.report.sheet import cosine_text, count_text, dims_text, score_text, share_text
 
 OPEN_ROWS = 15
 """Rows of a table that show at once; the others unfold."""
@@ -105,9 +105,10 @@ def _facts(artifacts: Artifacts) -> Iterator[tuple[str, str, str]]:
             yield f"{name} cosine to fp32, emulated", cosine_text(fidelity.cosine_mean), remark
     if comparison is not None and comparison.task:
         scores = comparison.task
-        fp16 = f"fp16 {scores['fp16'].value:.4f}" if "fp16" in scores else ""
+        fp16 = f"fp16 {score_text(scores['fp16'].value)}" if "fp16" in scores else ""
         if "int8" in scores:
-            yield f"{int8} {comparison.task_metric}, emulated", f"{scores['int8'].value:.4f}", fp16
+            figure = score_text(scores["int8"].value)
+            yield f"{int8} {comparison.task_metric}, emulated", figure, fp16
     if artifacts.export is not None:
         share = share_text(artifacts.export.int8_mac_fraction, 1)
         yield "MACs in INT8", share, f"{artifacts.export.boundaries} quant and dequant nodes"

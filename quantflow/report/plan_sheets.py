@@ -1,15 +1,20 @@
-"""Tables of stage 3: how much each group hurts, what plans come to, and the plan in force."""
+"""Tables of plans: the one in force, the policies side by side, and those that were tried."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from math import inf, isnan
 
 from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
-from quantflow.artifacts.sweep_record import CurvePoint, GroupScore, SweepRecord
-from quantflow.report.sheet import Sheet, cosine_text, interval_text, number_text, share_text
+from quantflow.artifacts.sweep_record import CurvePoint, PolicyResult, SweepRecord
+from quantflow.report.columns import Column, sheet_of
+from quantflow.report.measures import budget_texts, measure_columns
+from quantflow.report.sheet import Sheet, cosine_text, count_text, share_text
 
 _FP16_REASONS = ("sensitivity ", "policy ")
 """How reasons begin that stage 3 gives for fp16 alone."""
+
+BARELY = "yes, barely"
+_COST = "Est. cost is estimated from MACs and boundaries, 1 with all in fp16; nothing was timed."
 
 
 def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
@@ -35,104 +40,69 @@ def _why(group: PlannedGroup, *, edited: bool) -> str:
     return group.reason or ("edited" if edited else "")
 
 
-def _ranks(scores: Sequence[GroupScore]) -> list[str]:
-    """Places from 1; groups whose order may be chance share one: ``1``, ``2=``, ``2=``, ``4``."""
-    ranks = list[str]()
-    for place, score in enumerate(scores, 1):
-        tied_before = place > 1 and scores[place - 2].tied
-        shared = tied_before or (score.tied and place < len(scores))
-        ranks.append(ranks[-1] if tied_before else f"{place}{'=' if shared else ''}")
-    return ranks
-
-
-def scores_sheet(sweep: SweepRecord) -> Sheet:
-    """Groups from most to least harmful."""
-    of_text = sweep.metric == "perplexity"
-    rows = [
-        (
-            rank,
-            x.group,
-            x.role,
-            share_text(x.mac_fraction),
-            *([number_text(x.value)] if of_text else []),
-            number_text(x.damage),
-            f"{number_text(x.low)} to {number_text(x.high)}",
-        )
-        for rank, x in zip(_ranks(sweep.scores), sweep.scores, strict=True)
-    ]
-    value = ("perplexity",) if of_text else ()
-    head = ("rank", "group", "role", "MACs", *value, "damage", "95% interval")
-    what = (
-        "how much the logarithm of the perplexity rises"
-        if of_text
-        else f"how far the {sweep.metric} of the outputs is from a perfect one"
-    )
-    note = (
-        f"Damage: {what} when this group alone is INT8, on {sweep.search_samples} calibration "
-        "samples. Groups that share a rank (=) are tied: the interval of each overlaps that of the "
-        "next; attention comes first."
-    )
-    if not rows:
-        note = f"Policy {sweep.policy} needs no scores; policy auto does."
-    return Sheet("Sensitivity", head, "rllrr" + "r" * (1 + of_text), tuple(rows), note)
-
-
 def policies_sheet(sweep: SweepRecord, *, edited: bool = False) -> Sheet:
-    """The policies' plans side by side; the one in force is marked."""
-    in_force = "" if edited else sweep.policy
-    rows = [
-        (
-            f"{x.policy} *" if x.policy == in_force else x.policy,
-            cosine_text(x.cosine_mean),
-            interval_text(x.cosine_low, x.cosine_high),
-            cosine_text(x.cosine_min),
-            share_text(x.int8_mac_fraction),
-            str(x.fp16_groups),
-            str(x.boundaries),
-            "yes" if x.meets_budget else "no",
-        )
-        for x in sweep.policies
+    """The policies' plans side by side, the one in force marked; what the budget asks for below."""
+    policies, in_force = sweep.policies, "" if edited else sweep.policy
+    names = tuple(f"{x.policy} *" if x.policy == in_force else x.policy for x in policies)
+    least, most = sweep.least_int8_fraction, sweep.most_fp16_groups
+    shares = tuple(share_text(x.int8_mac_fraction) for x in policies)
+    columns = [
+        Column("policy", names, "l", foot="budget"),
+        Column("meets budget", tuple(map(_meets, policies)), "l"),
+        *measure_columns([x.measures for x in policies]),
+        Column("cosine min", tuple(cosine_text(x.cosine_min) for x in policies), spare=8),
+        Column("INT8 MACs", shares, foot="" if least is None else f">= {100 * least:.6g}%"),
+        Column(
+            "fp16 groups",
+            tuple(str(x.fp16_groups) for x in policies),
+            foot="" if most is None else f"<= {most}",
+            spare=2,
+        ),
+        Column("boundaries", tuple(str(x.boundaries) for x in policies), spare=3),
+        Column("est. cost", tuple(_cost_text(x.cost) for x in policies), spare=4),
     ]
-    head = (
-        *("policy", "cosine mean", "95% interval", "cosine min", "INT8 MACs", "fp16 groups"),
-        *("boundaries", "meets budget"),
-    )
     note = (
-        f"Lowered deploy models on {sweep.verification_samples} held-out samples; the budget is a "
-        f"mean cosine of {sweep.budget}. "
+        f"Lowered deploy models on {count_text(sweep.verification_samples)} held-out samples. "
+        f"Boundaries: quantize and dequantize nodes. {_COST} "
     )
+    if any(_meets(x) == BARELY for x in policies):
+        note += "Barely: the 95% interval reaches beyond the limit. "
     note += "The plan in force was edited and is none of these." if edited else "* is in force."
-    return Sheet("Policies", head, "lrrrrrrl", tuple(rows), note)
+    return sheet_of("Policies", columns, note, footed=True)
+
+
+def _cost_text(cost: float) -> str:
+    return f"{cost:.3f}"
+
+
+def _meets(result: PolicyResult) -> str:
+    if not result.meets_budget:
+        return "no"
+    return "yes" if all(x.meets_surely for x in result.measures) else BARELY
 
 
 def curve_sheet(sweep: SweepRecord, plan: PrecisionPlan | None) -> Sheet:
-    """Accuracy against INT8 share, the most INT8 first; the plan in force is marked."""
+    """The plans that were tried, the most INT8 first; the plan in force is marked."""
     in_force = plan.fp16_groups if plan is not None else None
-    points = sorted(sweep.curve, key=lambda x: (-x.int8_mac_fraction, -x.cosine_mean))
-    rows = [
-        (
-            share_text(x.int8_mac_fraction),
-            str(len(x.fp16_groups)),
-            cosine_text(x.cosine_mean),
-            interval_text(x.cosine_low, x.cosine_high),
-            f"{x.step} *" if list(x.fp16_groups) == in_force else x.step,
-        )
-        for x in points
+    points = sorted(sweep.curve, key=_most_int8_first)
+    steps = tuple(f"{x.step} *" if sorted(x.fp16_groups) == in_force else x.step for x in points)
+    columns = [
+        Column("INT8 MACs", tuple(share_text(x.int8_mac_fraction) for x in points)),
+        Column("fp16 groups", tuple(str(len(x.fp16_groups)) for x in points)),
+        Column("est. cost", tuple(_cost_text(x.cost) for x in points), spare=2),
+        *measure_columns([x.measures for x in points]),
+        Column("search", steps, "l"),
     ]
-    head = ("INT8 MACs", "fp16 groups", "cosine mean", "95% interval", "search")
     note = (
-        f"On the {sweep.search_samples} calibration samples of the search; the budget is a mean "
-        f"cosine of {sweep.budget}. * is in force."
+        f"On the {count_text(sweep.search_samples)} calibration samples of the search. The budget: "
+        f"{', '.join(budget_texts(sweep))}. {_COST} * is in force."
     )
-    if not rows:
+    if not points:
         note = f"Policy {sweep.policy} searches nothing; policy auto does."
-    return Sheet("Plans tried", head, "rrrrl", tuple(rows), note)
+    return sheet_of("Plans tried", columns, note)
 
 
-def best_points(sweep: SweepRecord) -> list[CurvePoint]:
-    """The most accurate plan tried of every INT8 share, the largest share first."""
-    best = dict[float, CurvePoint]()
-    for point in sorted(sweep.curve, key=lambda x: x.cosine_mean):
-        if point.cosine_mean == point.cosine_mean:  # NaN is the mark of a broken output
-            best[point.int8_mac_fraction] = point
-    return [best[share] for share in sorted(best, reverse=True)]
+def _most_int8_first(point: CurvePoint) -> tuple[float, float]:
+    """Of plans with one share, the most accurate first; NaN is the mark of a broken output."""
+    damage = point.measures[0].damage
+    return -point.int8_mac_fraction, inf if isnan(damage) else damage

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quantflow.artifacts.record import Verdict
@@ -23,6 +23,7 @@ class Sheet:
         align: one letter a column, ``l`` for text and ``r`` for numbers.
         rows: one cell a column; the order is the message (worst first, or the pipeline's).
         note: what a reader must know to read it, or empty.
+        spare: places of the columns that a narrow terminal leaves out, first to go first.
     """
 
     title: str
@@ -30,6 +31,7 @@ class Sheet:
     align: str
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    spare: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         widths = {len(self.head), len(self.align), *map(len, self.rows)}
@@ -38,21 +40,30 @@ class Sheet:
 
     def filled(self) -> Sheet:
         """Without text columns that say nothing in any row."""
-        kept = [
+        return self.without(
             i
             for i, side in enumerate(self.align)
-            if side == "r" or not self.rows or any(row[i] for row in self.rows)
-        ]
-        align = "".join(self.align[i] for i in kept)
-        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return Sheet(self.title, tuple(self.head[i] for i in kept), align, rows, self.note)
+            if side == "l" and self.rows and not any(row[i] for row in self.rows)
+        )
 
-    def first(self, count: int) -> Sheet:
-        """The first `count` rows; the note says how many there are."""
+    def without(self, columns: Iterable[int]) -> Sheet:
+        """Without the columns at these places."""
+        gone = frozenset(columns)
+        kept = [i for i in range(len(self.head)) if i not in gone]
+        return replace(
+            self,
+            head=tuple(self.head[i] for i in kept),
+            align="".join(self.align[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+            spare=tuple(kept.index(i) for i in self.spare if i not in gone),
+        )
+
+    def first(self, count: int, more: str = "") -> Sheet:
+        """The first `count` rows; the note says how many there are, and `more` how to see them."""
         if len(self.rows) <= count:
             return self
-        note = f"{count} of {len(self.rows)} rows. {self.note}".strip()
-        return Sheet(self.title, self.head, self.align, self.rows[:count], note)
+        counted = f"{count} of {len(self.rows)} rows{f'; {more}' if more else ''}."
+        return replace(self, rows=self.rows[:count], note=f"{counted} {self.note}".strip())
 
 
 def cosine_text(value: float) -> str:
@@ -71,6 +82,11 @@ def interval_text(low: float, high: float) -> str:
 def number_text(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+def score_text(value: float) -> str:
+    """A task's figure in any unit: four digits behind the point, of a small one four in all."""
+    return number_text(value) if 0 < abs(value) < 0.1 else f"{value:.4f}"
 
 
 def db_text(value: float) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quantflow.report.sheet import Sheet
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 STYLES = {
@@ -20,6 +22,22 @@ STYLES = {
     "error": "bold red",
     "warning": "yellow",
 }
+
+
+def fitted(sheet: Sheet, console: Console) -> Sheet:
+    """Without as many of the columns that it can spare as are too many for the console's width."""
+    from rich.measure import Measurement
+
+    wide = console.options.update(width=10_000)
+    full = fits = sheet.filled()
+    while fits.spare and Measurement.get(console, wide, rich_table(fits)).maximum > console.width:
+        fits = fits.without(fits.spare[:1])
+    left_out = len(full.head) - len(fits.head)
+    if not left_out:
+        return full
+    columns = f"{left_out} column{'s are' if left_out > 1 else ' is'}"
+    said = f"{columns} left out at this width; the report and --json have all."
+    return replace(fits, note=f"{sheet.note} {said}".strip())
 
 
 def rich_table(sheet: Sheet) -> Table:

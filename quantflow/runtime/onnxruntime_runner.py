@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,6 +38,8 @@ class OnnxRuntimeRunner:
         config: provider and threads.
         optimize: whether onnxruntime may fuse and fold; off, every node runs as written.
         device: number of the GPU or NPU.
+        shared: whether memory for activations is shared with other sessions that say so, as many
+            small ones need that take turns.
 
     Raises:
         QuantflowError: QF601 when the provider is missing, QF205 when the model does not load.
@@ -49,10 +52,12 @@ class OnnxRuntimeRunner:
         *,
         optimize: bool = True,
         device: int = 0,
+        shared: bool = False,
     ) -> None:
         self._config = config or RuntimeConfig()
         self._optimize = optimize
         self._device = device
+        self._shared = shared
         source = session_model(model) if isinstance(model, ir.Model) else model
         self._prepared = source if isinstance(source, SessionModel) and source.folder else None
         if self._prepared is not None:
@@ -111,6 +116,9 @@ class OnnxRuntimeRunner:
             # weights of a QDQ model that is not optimized are dequantized before the first layer.
             options.enable_cpu_mem_arena = False
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+        elif self._shared:
+            _register_arena()
+            options.add_session_config_entry("session.use_env_allocators", "1")
         if not self._optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         return options
@@ -126,6 +134,15 @@ class OnnxRuntimeRunner:
             )
         cpu = "CPUExecutionProvider"
         return [cpu] if provider == cpu else [(provider, {"device_id": self._device}), cpu]
+
+
+@cache
+def _register_arena() -> None:
+    """Make the arena that sessions may share; there is one in a process."""
+    place = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
+    ort.create_and_register_allocator(place, ort.OrtArenaCfg(0, -1, -1, -1))
 
 
 _mapped: WeakKeyDictionary[OnnxRuntimeRunner, SessionModel] = WeakKeyDictionary()

@@ -1,140 +1,75 @@
-"""One-in scores: the damage that each group does when it alone is INT8.
+"""Scores of groups: what happens when one alone is INT8, and when all but it are.
 
-The state of the float model before a segment is kept for every batch, so the prefix of a late group
-is never recomputed: a group costs its own segment and what follows it.
+Every value is of one sample, so that groups can be compared on the same samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.sweep_record import GroupScore
-from quantflow.numerics.bootstrap import mean_interval
-from quantflow.numerics.output_metrics import OutputMetric
-from quantflow.progress import Progress, no_progress
-from quantflow.sensitivity.probe import Probe
-from quantflow.sensitivity.segmented_model import SegmentedModel, Values
+from quantflow.sensitivity.ledger import Ledger
+from quantflow.sensitivity.probe import Probe, Run
+from quantflow.sensitivity.segmented_model import SegmentedModel
+from quantflow.sensitivity.walk import States, walk
+from quantflow.tasks.metrics import Values
 
-Scored = Callable[[str, NDArray[np.float64]], None]
-"""Called with a group's name and its ``(S,)`` metric values, as soon as they are known."""
+Way = Literal["in", "out", "weights", "activations"]
+"""The group alone in INT8, all but the group, or one side of the group alone."""
 
 
-def one_in(
+def score_groups(
     model: SegmentedModel,
     probe: Probe,
-    metric: OutputMetric,
-    *,
-    known: Mapping[str, NDArray[np.float64]],
-    on_score: Scored,
-    progress: Progress = no_progress,
-) -> dict[str, NDArray[np.float64]]:
+    metric: str,
+    way: Way,
+    groups: Collection[str],
+    part: range,
+    ledger: Ledger,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, Values]:
     """The metric of every sample for every group.
+
+    The state of the model before a segment is kept for every batch, float or all INT8, so that a
+    group costs its own segment and what follows it.
 
     Args:
         model: the bucket in segments.
-        probe: search samples with their float32 outputs.
+        probe: the samples.
         metric: what is measured.
-        known: values of groups that were scored before, as after a kill; not measured again.
-        on_score: told each new score.
-        progress: called after every group.
+        way: what is INT8.
+        groups: which groups.
+        part: numbers of the batches.
+        ledger: what was scored before, as after a kill, is not measured again.
+        progress: told how many of the groups are done, and how many they are.
 
     Returns:
-        ``(S,)`` float64 by group, in graph order.
+        ``(S',)`` float64 by group, for the samples of the part.
     """
-    scores = dict[str, NDArray[np.float64]]()
-    states: list[Values] = [dict(batch.feeds) for batch in probe.batches]
-    total = sum(len(segment.groups) for segment in model.segments)
-    for index, segment in enumerate(model.segments):
-        for group in segment.groups:
-            if group in known:
-                scores[group] = known[group]
-            else:
-                only = frozenset({group})
-                results = (model.run(state, only, start=index) for state in states)
-                scores[group] = probe.measure(results, metric)
-                on_score(group, scores[group])
-            progress("sensitivity of every group", len(scores), total)
-        if index + 1 < len(model.segments):
-            states = [model.step(state, index, frozenset()) for state in states]
-    return scores
+
+    def key(group: str) -> str:
+        return "\n".join([f"score {way} {part.start}-{part.stop}", group])
+
+    prefix = model.groups if way == "out" else frozenset[str]()
+    unknown = [group for group in groups if key(group) not in ledger]
+    done = len(groups) - len(unknown)
+    for group, index, states in walk(model, probe, part, unknown, prefix):
+        progress(done, len(groups))
+        run = _run(model, states, index, way, group)
+        ledger.recall(key(group), partial(_measured, probe, run, metric, part))
+        done += 1
+    progress(done, len(groups))
+    return {group: np.array(ledger.entry(key(group)), np.float64) for group in groups}
 
 
-def rank(
-    scores: Mapping[str, NDArray[np.float64]],
-    record: ModelRecord,
-    metric: OutputMetric,
-    of_float: NDArray[np.float64],
-    *,
-    seed: int,
-) -> list[GroupScore]:
-    """Order groups from most to least harmful, with intervals.
-
-    Among groups whose intervals overlap, QKV groups and output projections come first: they are the
-    first candidates for fp16 where the measurement does not decide.
-
-    Args:
-        scores: ``(S,)`` metric values by group.
-        record: its groups.
-        metric: what was measured.
-        of_float: ``(S,)`` values of the float model.
-        seed: of the bootstrap.
-    """
-    total = sum(layer.macs for layer in record.layers) or 1
-    found = list[GroupScore]()
-    for group in record.groups:
-        values = scores[group.name]
-        damage = metric.damage(values, of_float)
-        low, high = mean_interval(damage, seed=seed)
-        found.append(
-            GroupScore(
-                group=group.name,
-                role=group.role,
-                mac_fraction=group.macs / total,
-                value=metric.over_samples(values),
-                damage=float(damage.mean()),
-                low=low,
-                high=high,
-                tied=False,
-            )
-        )
-    return _mark_ties(_attention_first(sorted(found, key=lambda s: _order(s.damage))))
+def _run(model: SegmentedModel, states: States, index: int, way: Way, group: str) -> Run:
+    int8 = model.groups - {group} if way == "out" else frozenset({group})
+    side = way if way == "weights" or way == "activations" else None
+    return lambda number: model.run(states.get(number), int8, start=index, side=side)
 
 
-def _order(damage: float) -> float:
-    """Sort key: most damage first, NaN (a broken output) before all."""
-    return float("-inf") if np.isnan(damage) else -damage
-
-
-def _attention_first(ranked: Sequence[GroupScore]) -> list[GroupScore]:
-    """Move attention groups ahead of groups that they are tied with, keeping order otherwise."""
-    result = list[GroupScore]()
-    for score in ranked:
-        place = len(result)
-        while place and _attention(score) and _yields(result[place - 1], score):
-            place -= 1
-        result.insert(place, score)
-    return result
-
-
-def _attention(score: GroupScore) -> bool:
-    return score.role in ("qkv", "attention_output")
-
-
-def _yields(before: GroupScore, score: GroupScore) -> bool:
-    return _overlap(before, score) and not _attention(before)
-
-
-def _overlap(a: GroupScore, b: GroupScore) -> bool:
-    return a.low <= b.high and b.low <= a.high
-
-
-def _mark_ties(ranked: Sequence[GroupScore]) -> list[GroupScore]:
-    following = [*ranked[1:], None]
-    return [
-        score.model_copy(update={"tied": other is not None and _overlap(score, other)})
-        for score, other in zip(ranked, following, strict=True)
-    ]
+def _measured(probe: Probe, run: Run, metric: str, part: range) -> list[float]:
+    return probe.measure(run, [metric], part)[metric].tolist()

@@ -1,7 +1,8 @@
 """A static model in segments, each ready to run with any of its groups in INT8.
 
-Quantized groups run as the deploy model would have them, lowered to integer operators; all else is
-float32. Sessions are made when first needed and the least recently used ones are dropped.
+Quantized groups run as the deploy model would have them, lowered to integer operators, or with only
+one side quantized, as fake quantization; all else is float32. Sessions are made when first needed
+and the least recently used ones are dropped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.config import RuntimeConfig
 from quantflow.export.deploy import deploy_model
 from quantflow.export.lowering import lower
+from quantflow.export.qdq import Side, qdq_model
 from quantflow.graph.segments import find_segments, segment_model
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Runner
@@ -54,11 +56,21 @@ class SegmentedModel:
         self._fp19 = fp19
         self._runtime = runtime
         self._limit = 2 * len(self.segments) + sessions
-        self._runners: OrderedDict[tuple[int, frozenset[str]], Runner] = OrderedDict()
+        self._runners: OrderedDict[tuple[int, frozenset[str], Side | None], Runner] = OrderedDict()
         self._later = _needed_later([segment.inputs for segment in self.segments])
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """Names of all groups."""
+        return frozenset(name for segment in self.segments for name in segment.groups)
+
     def run(
-        self, values: Mapping[str, NDArray[Any]], int8: frozenset[str], *, start: int = 0
+        self,
+        values: Mapping[str, NDArray[Any]],
+        int8: frozenset[str],
+        *,
+        start: int = 0,
+        side: Side | None = None,
     ) -> Values:
         """Run from a segment to the end.
 
@@ -66,28 +78,36 @@ class SegmentedModel:
             values: what is alive before segment `start`; for 0, the model's inputs.
             int8: names of the groups in INT8.
             start: number of the first segment.
+            side: quantize only that side of them.
 
         Returns:
             The model's outputs.
         """
         alive = dict(values)
         for index in range(start, len(self.segments)):
-            alive = self.step(alive, index, int8)
+            alive = self.step(alive, index, int8, side)
         return alive
 
-    def step(self, values: Mapping[str, NDArray[Any]], index: int, int8: frozenset[str]) -> Values:
+    def step(
+        self,
+        values: Mapping[str, NDArray[Any]],
+        index: int,
+        int8: frozenset[str],
+        side: Side | None = None,
+    ) -> Values:
         """Run one segment.
 
         Args:
             values: what is alive before it.
             index: its number.
             int8: names of the groups in INT8, here or elsewhere.
+            side: quantize only that side of them.
 
         Returns:
             What is alive after it.
         """
         segment = self.segments[index]
-        runner = self._runner(index, int8 & frozenset(segment.groups))
+        runner = self._runner(index, int8 & frozenset(segment.groups), side)
         made = runner.run({name: values[name] for name in segment.inputs})
         alive = {**values, **made}
         if index + 1 == len(self.segments):
@@ -97,22 +117,25 @@ class SegmentedModel:
     def _output_names(self) -> Iterable[str]:
         return [str(value.name) for value in self._model.graph.outputs]
 
-    def _runner(self, index: int, int8: frozenset[str]) -> Runner:
-        key = (index, int8)
+    def _runner(self, index: int, int8: frozenset[str], side: Side | None) -> Runner:
+        key = (index, int8, side if int8 else None)
         if key not in self._runners:
-            self._runners[key] = OnnxRuntimeRunner(self._variant(index, int8), self._runtime)
+            variant = self._variant(*key)
+            self._runners[key] = OnnxRuntimeRunner(variant, self._runtime, shared=True)
             while len(self._runners) > self._limit:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)
         return self._runners[key]
 
-    def _variant(self, index: int, int8: frozenset[str]) -> ir.Model:
+    def _variant(self, index: int, int8: frozenset[str], side: Side | None) -> ir.Model:
         part = segment_model(self._model, self.segments[index])
         layers = tuple(x for x in self._record.layers if x.group in int8)
         if not layers:
             return part
         record = self._record.model_copy(update={"layers": layers})
         factors = [self._factors[layer.name] for layer in layers]
+        if side is not None:
+            return qdq_model(part, record, factors, side)
         deploy = deploy_model(part, record, factors)
         return lower(deploy, fp19=self._fp19, emulate_fp16=False, islands=frozenset())
 

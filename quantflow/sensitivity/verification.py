@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import RangesRecord
-from quantflow.artifacts.sample_set import SampleSet
-from quantflow.artifacts.sweep_record import PolicyResult
-from quantflow.config import Config
+from quantflow.artifacts.sweep_record import Measure, PolicyResult
+from quantflow.config import Config, RuntimeConfig
 from quantflow.export.deploy import boundaries, deploy_model
 from quantflow.export.factors import layer_factors
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.export.lowering import lower
+from quantflow.export.qdq import Side, qdq_model
 from quantflow.graph.layer_settings import layer_settings
-from quantflow.numerics.error_metrics import cosine, max_abs_error
-from quantflow.runtime.bucket_run import as_vector, run_samples
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
-from quantflow.tasks.fidelity import fidelity
+from quantflow.sensitivity.cost import CostModel
+from quantflow.sensitivity.ledger import Ledger
+from quantflow.sensitivity.measures import measures_of
+from quantflow.sensitivity.probe import Probe
+from quantflow.sensitivity.search import Limits
+from quantflow.tasks.criteria import Criterion
+from quantflow.tasks.metrics import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,26 @@ class Verifier:
 
     Attributes:
         model: the static float model.
-        dims: its sizes.
         record, ranges: of the model.
-        samples: what plans are verified on.
-        config: target, quantization, runtime and budget count.
+        probe: the verification samples; `cosine` is among its metrics.
+        criteria: what plans are measured by.
+        cost: of every group.
+        limits: what plans may not go beyond.
+        config: target, quantization and seed count.
+        runtime: how to run.
+        ledger: a plan that was run before, as before a kill, is not run again.
     """
 
     model: ir.Model
-    dims: Mapping[str, int]
     record: ModelRecord
     ranges: RangesRecord
-    samples: SampleSet
+    probe: Probe
+    criteria: Mapping[str, Criterion]
+    cost: CostModel
+    limits: Limits
     config: Config
+    runtime: RuntimeConfig
+    ledger: Ledger
 
     def factors(self, plan: PrecisionPlan) -> tuple[LayerFactors, ...]:
         """Factors of every layer under a plan."""
@@ -51,7 +63,23 @@ class Verifier:
         return layer_factors(self.model, self.record, self.ranges, plan, granularity)
 
     def run(self, plan: PrecisionPlan) -> PolicyResult:
-        """Fidelity to fp32 of the plan's deploy model, FP19 and fp16 rounding included."""
+        """The plan's deploy model, FP19 and fp16 rounding included."""
+        key = "\n".join(["verified", *plan.fp16_groups])
+        found = self.ledger.recall(key, lambda: self._run(plan).model_dump())
+        return PolicyResult.model_validate({**found, "policy": plan.policy})
+
+    def one_side(self, plan: PrecisionPlan, side: Side) -> tuple[Measure, ...]:
+        """Only weights, or only activations, of the plan's INT8 layers quantized, the rest fp32."""
+
+        def measured() -> list[dict[str, Any]]:
+            factors = self.factors(plan)
+            values = self._values(qdq_model(self.model, self.record, factors, side))
+            return [measure.model_dump() for measure in self._measures(values)]
+
+        found = self.ledger.recall("\n".join([f"only {side}", *plan.fp16_groups]), measured)
+        return tuple(Measure.model_validate(entry) for entry in found)
+
+    def _run(self, plan: PrecisionPlan) -> PolicyResult:
         factors = self.factors(plan)
         deploy = deploy_model(self.model, self.record, factors)
         lowered = lower(
@@ -60,22 +88,26 @@ class Verifier:
             emulate_fp16=True,
             islands=plan.island_nodes,
         )
-        runners = [OnnxRuntimeRunner(model, self.config.runtime) for model in (self.model, lowered)]
-        count = len(self.samples)
-        cosines, errors = np.full(count, np.nan), np.full(count, np.nan)
-        for index, (exact, other) in run_samples(runners, self.samples, self.record, self.dims):
-            a, b = as_vector(exact), as_vector(other)
-            cosines[index] = cosine(a[None], b[None])[0]
-            errors[index] = max_abs_error(a, b)
-        found = fidelity(cosines, errors, self.samples.ids, seed=self.config.run.seed)
+        values = self._values(lowered)
+        measures = self._measures(values)
+        within = self.limits.allow(self.record, frozenset(plan.fp16_groups))
         return PolicyResult(
             policy=plan.policy,
             fp16_groups=len(plan.fp16_groups),
             int8_mac_fraction=int8_mac_fraction(self.record, factors),
             boundaries=boundaries(deploy),
-            cosine_mean=found.cosine_mean,
-            cosine_min=found.cosine_min,
-            cosine_low=found.cosine_low,
-            cosine_high=found.cosine_high,
-            meets_budget=found.cosine_mean >= self.config.budget.cosine_mean,
+            cost=self.cost.of(plan.fp16_groups),
+            measures=measures,
+            cosine_min=float(values["cosine"].min()),
+            meets_budget=within and all(measure.meets for measure in measures),
         )
+
+    def _values(self, model: ir.Model) -> dict[str, Values]:
+        runner = OnnxRuntimeRunner(model, self.runtime)
+        found = self.probe.measure(lambda number: runner.run(self.probe.feeds(number)))
+        runner.close()
+        return found
+
+    def _measures(self, values: Mapping[str, Values]) -> tuple[Measure, ...]:
+        seed = self.config.run.seed
+        return measures_of(self.criteria, values, self.probe, seed=seed)

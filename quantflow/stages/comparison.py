@@ -7,11 +7,12 @@ from pathlib import Path
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 from quantflow.tasks.scores import scores_digest
+from quantflow.user_code import source_digest
 
 
 def inputs(context: Context) -> dict[str, str]:
     """Budget, task and target sections, the exported files and the sets."""
-    config = context.config
+    config, base = context.config, context.loaded.base
     digests = {
         "budget": section_digest(config.budget),
         "target": section_digest(config.target),
@@ -25,7 +26,9 @@ def inputs(context: Context) -> dict[str, str]:
     if config.task is not None:
         digests["task"] = section_digest(config.task)
     if config.task is not None and config.task.scores is not None:
-        digests["task.scores"] = scores_digest(config.task.scores, context.loaded.base)
+        digests["task.scores"] = scores_digest(config.task.scores, base)
+    if config.task is not None and config.task.function is not None:
+        digests["task.function"] = source_digest(config.task.function, base)
     return digests
 
 

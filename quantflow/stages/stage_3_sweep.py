@@ -6,6 +6,7 @@ from pathlib import Path
 
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
+from quantflow.user_code import source_digest
 
 
 def inputs(context: Context) -> dict[str, str]:
@@ -18,12 +19,23 @@ def inputs(context: Context) -> dict[str, str]:
         "quantization": section_digest(config.quantization),
         "runtime": section_digest(config.runtime),
         "run.seed": str(config.run.seed),
-        "task.tokens": str(config.task and config.task.token_input),
+        **_task(context),
         "onnxruntime": build_identity(),
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
     }
+
+
+def _task(context: Context) -> dict[str, str]:
+    """What decides the task's figure of a sample; nothing for a task that has none."""
+    task = context.config.task
+    if task is None or task.kind == "similarity":
+        return {}
+    found = {"task": section_digest(task)}
+    if task.function is not None:
+        found["task.function"] = source_digest(task.function, context.loaded.base)
+    return found
 
 
 def work(context: Context, folder: Path) -> None:
@@ -33,6 +45,13 @@ def work(context: Context, folder: Path) -> None:
     work_3_sweep.work(context, folder)
 
 
+def assist(context: Context) -> None:
+    """Do a worker's share."""
+    from quantflow.stages import work_3_sweep
+
+    work_3_sweep.assist(context)
+
+
 STAGE = Stage(
     folder="30_sweep",
     title="sensitivity sweep",
@@ -40,4 +59,5 @@ STAGE = Stage(
     reads=("00_model", "10_set", "20_ranges"),
     inputs=inputs,
     work=work,
+    assist=assist,
 )

@@ -19,6 +19,12 @@ from quantflow.export.bucket_files import write_bucket
 from quantflow.export.bucket_parity import all_buckets, cut_to_bucket
 from quantflow.export.deploy import boundaries
 from quantflow.export.factors import layer_factors
+from quantflow.export.fallback_lists import (
+    AMCT_FILE,
+    MSMODELSLIM_FILE,
+    disable_names,
+    skip_layers,
+)
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.export.parity import parity
 from quantflow.graph.bucket import free_dims
@@ -36,7 +42,7 @@ PARITY_SAMPLES = 8
 
 
 def work(context: Context, folder: Path) -> None:
-    """Write the files of every bucket, `plan.json`, `export.json` and `parity.json`."""
+    """Write the files of every bucket, plan, record, parity, and what other tools are told."""
     config = context.config
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     model = load_model(context.folder("00_model") / "model.onnx")
@@ -48,6 +54,8 @@ def work(context: Context, folder: Path) -> None:
     granularity = layer_settings(record, config.quantization).granularity
     factors = layer_factors(model, record, ranges, plan, granularity)
     write_atomically(folder / "amct_record.txt", write_record(record, factors).encode())
+    write_atomically(folder / AMCT_FILE, skip_layers(record, factors).encode())
+    write_atomically(folder / MSMODELSLIM_FILE, disable_names(factors).encode())
     buckets = list[BucketFiles]()
     for done, dims in enumerate(config.target.buckets):
         context.progress("deploy model and twins", done, len(config.target.buckets))

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Precision, TaskScore
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.record import worst
+from quantflow.artifacts.record import Verdict, worst
 from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.sweep_record import Measure
+from quantflow.config import TaskConfig
 from quantflow.evaluation.comparison import (
     REFERENCE,
     Closeness,
@@ -26,19 +27,20 @@ from quantflow.evaluation.comparison import (
 )
 from quantflow.evaluation.layer_error import layer_errors
 from quantflow.evaluation.precisions import Precisions, open_precisions
-from quantflow.evaluation.verdict import judge, judge_agreement, judge_perplexity
+from quantflow.evaluation.verdict import judge, judge_twins
 from quantflow.graph.model_io import load_model
 from quantflow.stages.stage import Context
 from quantflow.tasks import agreement, perplexity, similarity
-from quantflow.tasks.agreement import Decisions
+from quantflow.tasks.criteria import Criterion, criteria
 from quantflow.tasks.fidelity import fidelity
-from quantflow.tasks.perplexity import TextLosses
+from quantflow.tasks.figures import Figures, measure
+from quantflow.tasks.metrics import Judged
 from quantflow.tasks.scores import load_scores
 
 TASK_PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "fp16_plain", "int8")
 """What a task judges, as far as it is there."""
 
-_METRICS = {
+_LABELS = {
     "similarity": similarity.METRIC,
     "perplexity": perplexity.METRIC,
     "agreement": agreement.METRIC,
@@ -47,128 +49,112 @@ _METRICS = {
 
 def work(context: Context, folder: Path) -> None:
     """Write `comparison.json`."""
-    config = context.config
+    config, seed = context.config, context.config.run.seed
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     export_dir = context.folder("40_onnx")
     export = ExportRecord.read(export_dir / "export.json")
     plan = PrecisionPlan.read(export_dir / "plan.json")
     bucket = export.buckets[0]
     models = open_precisions(export_dir, bucket, plan, config.target, config.runtime)
-    losses = _losses(context, models)
-    decisions = _decisions(context, models)
-    noting = _noting({**losses, **decisions})
-    close = _fidelity(context, record, bucket, models, noting, folder)
-    task = (
-        _perplexity(context, losses)
-        or _agreement(context, decisions)
-        or _similarity(context, record, bucket, models)
-    )
-    verdict, reasons = judge(close, config.budget.cosine_mean)
-    if losses:
-        found = judge_perplexity(task, config.budget.perplexity_rise_fraction)
-        verdict, reasons = worst(verdict, found[0]), [*reasons, *found[1]]
-    if decisions:
-        found = judge_agreement(task, config.budget.agreement_fraction)
-        verdict, reasons = worst(verdict, found[0]), [*reasons, *found[1]]
-    Comparison(
-        bucket=bucket.name,
-        samples=len(SampleSet(context.folder("10_set") / "evaluation")),
-        fidelity={name: close[name] for name in close if name != "qdq_unfused"},
-        fidelity_gap=abs(close["int8"].cosine_mean - close["qdq"].cosine_mean),
-        flip_noise=abs(close["qdq"].cosine_mean - close["qdq_unfused"].cosine_mean),
-        task=task,
-        task_metric=_METRICS[config.task.kind] if config.task else "",
-        layers=_layers(context, record, export, plan),
-        verdict=verdict,
-        reasons=tuple(reasons),
-    ).write(folder / "comparison.json")
-
-
-def _fidelity(
-    context: Context,
-    record: ModelRecord,
-    bucket: BucketFiles,
-    models: Precisions,
-    observe: Observer,
-    folder: Path,
-) -> dict[str, Fidelity]:
+    asked, label = criteria(config, context.loaded.base), task_label(config.task)
     samples = SampleSet(context.folder("10_set") / "evaluation")
-    found: dict[str, Closeness] = compare_outputs(
+    figures = _figures(asked, models, len(samples))
+    found = compare_outputs(
         models.fp32,
         models.others,
         samples,
-        len(samples),
+        samples.ids,
         record,
         bucket.dims,
         context.progress,
-        observe,
-        folder,
+        _noting(figures),
     )
-    return {
-        name: fidelity(x.cosine, x.max_abs_error, samples.ids, seed=context.config.run.seed)
+    close = {
+        name: fidelity(x.cosine, x.max_abs_error, samples.ids, seed=seed)
         for name, x in found.items()
     }
+    measures = {name: _measures(x, found, figures, seed) for name, x in asked.items()}
+    verdict, reasons = _judge(asked, measures, close, label)
+    Comparison(
+        bucket=bucket.name,
+        samples=len(samples),
+        fidelity={name: close[name] for name in close if name != "qdq_unfused"},
+        fidelity_gap=abs(close["int8"].cosine_mean - close["qdq"].cosine_mean),
+        flip_noise=abs(close["qdq"].cosine_mean - close["qdq_unfused"].cosine_mean),
+        measures=measures,
+        task=_scores(figures, seed) or _similarity(context, record, bucket, models),
+        task_metric=label,
+        layers=_layers(context, record, export, plan),
+        verdict=verdict,
+        reasons=reasons,
+    ).write(folder / "comparison.json")
 
 
-def _losses(context: Context, models: Precisions) -> dict[Precision, TextLosses]:
-    """Where the losses of every precision are gathered; empty but for a task of perplexity."""
-    task = context.config.task
-    if task is None or task.token_input is None:
-        return {}
-    count = len(SampleSet(context.folder("10_set") / "evaluation"))
-    found = dict[Precision, TextLosses]()
+def task_label(task: TaskConfig | None) -> str:
+    """What the task's figure is called: a user's like its function; empty without a task."""
+    if task is None:
+        return ""
+    return _LABELS.get(task.kind) or str(task.function).partition(":")[2]
+
+
+def _figures(
+    asked: Mapping[str, Criterion], models: Precisions, samples: int
+) -> dict[Precision, Figures]:
+    """Where every precision's figures of the task are gathered; empty if it has none a sample."""
+    metrics = [criterion.metric for name, criterion in asked.items() if name != "cosine"]
+    there = {REFERENCE, *models.others}
+    found = dict[Precision, Figures]()
     for name in TASK_PRECISIONS:
-        if name == REFERENCE or name in models.others:
-            found[name] = TextLosses(task.token_input, count)
+        for metric in metrics if name in there else ():
+            found[name] = Figures(metric, samples)
     return found
 
 
-def _decisions(context: Context, models: Precisions) -> dict[Precision, Decisions]:
-    """Where the decisions of every precision are gathered; empty but for a task of agreement."""
-    task = context.config.task
-    if task is None or task.kind != "agreement":
-        return {}
-    found = dict[Precision, Decisions]()
-    for name in TASK_PRECISIONS:
-        if name == REFERENCE or name in models.others:
-            found[name] = Decisions()
-    return found
+def _noting(figures: Mapping[Precision, Figures]) -> Observer:
+    by_name = {str(name): seen for name, seen in figures.items()}
 
-
-def _noting(gathered: Mapping[Precision, TextLosses | Decisions]) -> Observer:
-    by_name = {str(name): seen for name, seen in gathered.items()}
-
-    def observe(
-        name: str, index: int, inputs: Mapping[str, NDArray[Any]], outputs: dict[str, NDArray[Any]]
-    ) -> None:
+    def observe(name: str, index: int, judged: Judged) -> None:
         if name in by_name:
-            by_name[name].add(index, inputs, outputs)
+            by_name[name].add(index, judged)
 
     return observe
 
 
-def _perplexity(
-    context: Context, losses: Mapping[Precision, TextLosses]
-) -> dict[Precision, TaskScore]:
-    found = dict[Precision, TaskScore]()
-    for name, seen in losses.items():
-        low, high = perplexity.perplexity_interval(
-            seen.sums, seen.counts, seed=context.config.run.seed
-        )
-        value = perplexity.perplexity(seen.sums, seen.counts)
-        found[name] = TaskScore(value=value, low=low, high=high)
-    return found
+def _measures(
+    criterion: Criterion,
+    found: Mapping[str, Closeness],
+    figures: Mapping[Precision, Figures],
+    seed: int,
+) -> dict[Precision, Measure]:
+    """Every precision by one criterion."""
+    measures = dict[Precision, Measure]()
+    for name in TASK_PRECISIONS:
+        if criterion.name != "cosine" and name in figures:
+            x, of_float = figures[name], figures[REFERENCE].values
+            measures[name] = measure(criterion, x.values, of_float, x.weights, seed=seed)
+        elif criterion.name == "cosine" and name in found:
+            cosines = found[name].cosine
+            measures[name] = measure(criterion, cosines, np.ones(len(cosines)), seed=seed)
+    return measures
 
 
-def _agreement(
-    context: Context, decisions: Mapping[Precision, Decisions]
-) -> dict[Precision, TaskScore]:
+def _judge(
+    asked: Mapping[str, Criterion],
+    measures: Mapping[str, Mapping[Precision, Measure]],
+    close: Mapping[str, Fidelity],
+    label: str,
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict by all criteria and of the twins, and a sentence for everything not well."""
+    found: list[tuple[Verdict, list[str]]] = [judge_twins(close)]
+    found += [judge(criterion, measures[name], label) for name, criterion in asked.items()]
+    verdicts: list[Verdict] = [verdict for verdict, _ in found]
+    return worst(*verdicts), tuple(reason for _, reasons in found for reason in reasons)
+
+
+def _scores(figures: Mapping[Precision, Figures], seed: int) -> dict[Precision, TaskScore]:
     found = dict[Precision, TaskScore]()
-    for name, seen in decisions.items():
-        value, low, high = agreement.agreement_score(
-            decisions[REFERENCE].classes, seen.classes, seed=context.config.run.seed
-        )
-        found[name] = TaskScore(value=value, low=low, high=high)
+    for name, seen in figures.items():
+        found[name] = seen.score(seed=seed)
     return found
 
 

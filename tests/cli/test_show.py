@@ -87,6 +87,13 @@ def test_scores_of_one_layer_s_group_keep_their_rank(call: Call, run: Path) -> N
     assert [score["group"] for score in tree["sweep"]["scores"]] == ["head"]
 
 
+def test_the_sides_of_quantization_stand_beside_the_budget(call: Call, run: Path) -> None:
+    out = " ".join(call("show", "sides", "--run", run).out.split())
+    assert "INT8 activations hurt more than INT8 weights" in out and ">= 0.99" in out
+    sides = call("show", "sides", "--run", run, "--json").json["sweep"]["sides"]
+    assert [x["side"] for x in sides] == ["fp16", "weights", "activations", "int8"]
+
+
 def test_a_view_that_is_not_about_layers_refuses_one(call: Call, run: Path) -> None:
     answer = call("show", "policies", "--layer", "head", "--run", run)
     assert answer.code == 2 and "layer by layer" in answer.err
@@ -99,7 +106,8 @@ def test_an_unknown_layer_is_answered_with_near_names(call: Call, run: Path) -> 
 
 
 def test_rows_are_limited_and_the_rest_is_counted(call: Call, run: Path) -> None:
-    assert "1 of 4 rows" in call("show", "layers", "--limit", "1", "--run", run).out
+    out = call("show", "layers", "--limit", "1", "--run", run).out
+    assert "1 of 4 rows; --limit 4 shows all." in out
 
 
 def test_what_has_not_run_is_said_with_its_command(call: Call, run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,15 @@ from quantflow.artifacts.ranges_record import (
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.artifacts.sample_set import SampleInfo, SetRecord
-from quantflow.artifacts.sweep_record import CurvePoint, GroupScore, PolicyResult, SweepRecord
+from quantflow.artifacts.sweep_record import (
+    CurvePoint,
+    Effect,
+    GroupScore,
+    Measure,
+    PolicyResult,
+    SideResult,
+    SweepRecord,
+)
 from quantflow.ranges.channel_file import save_channel_absmax
 from quantflow.ranges.grid import observe
 from quantflow.ranges.histogram_file import save_histograms
@@ -186,20 +195,47 @@ def coverage(verdict: str = "pass", layers: int = 0) -> CoverageReport:
     )
 
 
+def effect(value: float, damage: float) -> Effect:
+    """Its interval reaches from half of the damage to twice as much."""
+    return Effect(value=value, damage=damage, low=0.5 * damage, high=2 * damage)
+
+
+def cosine_measure(mean: float, limit: float | None = 1 - 0.99) -> Measure:
+    """With an interval of the mean from 0.002 below it to 0.001 above it."""
+    damage = 1 - mean
+    return Measure(
+        metric="cosine",
+        value=mean,
+        damage=damage,
+        low=damage - 0.001,
+        high=damage + 0.002,
+        limit=limit,
+    )
+
+
+def perplexity_measure(value: float, limit: float | None = math.log(1.06)) -> Measure:
+    """Against 20 of the float model; the interval is from a perplexity 0.5 lower to 1 higher."""
+    low, middle, high = (math.log(x / 20) for x in (value - 0.5, value, value + 1))
+    return Measure(metric="perplexity", value=value, damage=middle, low=low, high=high, limit=limit)
+
+
 def sweep(*, verified: bool = True) -> SweepRecord:
     """The head hurts most and is in fp16; the plan is `plan()`."""
 
-    def score(group: str, role: str, damage: float) -> GroupScore:
+    def score(group: str, role: str, damage: float, among: float, tied: bool) -> GroupScore:
         return GroupScore.model_validate(
             {
                 "group": group,
                 "role": role,
                 "mac_fraction": 0.4444,
-                "value": 1 - damage,
-                "damage": damage,
-                "low": 0.5 * damage,
-                "high": 2 * damage,
-                "tied": damage > 0.01,
+                "samples": 3,
+                "one_in": effect(1 - damage, damage),
+                "one_out": effect(0.975 + among, among),
+                "weights": 0.1 * damage,
+                "activations": 0.8 * damage,
+                "rank_low": 1,
+                "rank_high": 2,
+                "tied": tied,
             }
         )
 
@@ -207,9 +243,8 @@ def sweep(*, verified: bool = True) -> SweepRecord:
         return CurvePoint(
             fp16_groups=groups,
             int8_mac_fraction=share,
-            cosine_mean=mean,
-            cosine_low=mean - 0.002,
-            cosine_high=mean + 0.001,
+            cost=1 - share / 2,
+            measures=(cosine_measure(mean),),
             step=step,
         )
 
@@ -219,34 +254,93 @@ def sweep(*, verified: bool = True) -> SweepRecord:
             fp16_groups=groups,
             int8_mac_fraction=share,
             boundaries=3,
-            cosine_mean=mean,
+            cost=1 - share / 2,
+            measures=(cosine_measure(mean),),
             cosine_min=mean - 0.01,
-            cosine_low=mean - 0.002,
-            cosine_high=mean + 0.001,
             meets_budget=meets,
         )
+
+    def side(name: str, mean: float) -> SideResult:
+        return SideResult.model_validate({"side": name, "measures": (cosine_measure(mean),)})
 
     return SweepRecord(
         policy="auto",
         metric="cosine",
         search_samples=3,
         verification_samples=3,
-        budget=0.99,
-        scores=(score("head", "classifier", 0.02), score("block.qk", "qkv", 0.004)),
+        scores=(
+            score("head", "classifier", 0.02, 0.019, tied=True),
+            score("block.qk", "qkv", 0.004, 0.0055, tied=False),
+        ),
+        rank_stability=0.875,
+        in_out_correlation=0.5,
         curve=(
-            point((), 0.8888, 0.975, "forward"),
-            point(("head",), 0.4444, 0.9951, "forward"),
+            point((), 0.8888, 0.975, "curve"),
+            point(("head",), 0.4444, 0.9951, "curve"),
+            point(("block.qk", "head"), 0.0, 1.0, "curve"),
             point(("block.qk",), 0.4444, 0.98, "backward"),
-            point(("block.qk", "head"), 0.0, 1.0, "beyond"),
         ),
         policies=(
             result("none", 0, 0.8888, 0.974, False),
             result("attention", 1, 0.4444, 0.981, False),
-            result("auto", 1, 0.4444, 0.9946, verified),
+            result("auto", 1, 0.4444, 0.9946 if verified else 0.985, verified),
+        ),
+        sides=(
+            side("fp16", 0.9999),
+            side("weights", 0.996),
+            side("activations", 0.98),
+            side("int8", 0.974),
         ),
         verified=verified,
         plan_digest=hashlib.sha256(plan().to_json().encode()).hexdigest(),
         reasons=() if verified else ("no plan meets the budget",),
+    )
+
+
+def perplexity_sweep() -> SweepRecord:
+    """As `sweep`, of a language model: 20 in fp32, a rise of 6% allowed, the cosine beside it."""
+
+    def both(value: float) -> tuple[Measure, ...]:
+        return perplexity_measure(value), cosine_measure(0.98, limit=None)
+
+    found = sweep()
+    rises = (0.5, 0.1)
+    scores = tuple(
+        score.model_copy(
+            update={
+                "one_in": effect(20 * (1 + rise), math.log1p(rise)),
+                "one_out": effect(21.0, math.log1p(rise / 2)),
+                "weights": None,
+                "activations": None if score.group == "head" else math.log1p(rise),
+                "samples": samples,
+                "rank_low": place,
+                "rank_high": place,
+                "tied": False,
+            }
+        )
+        for place, (score, rise, samples) in enumerate(
+            zip(found.scores, rises, (64, 16), strict=True), 1
+        )
+    )
+    values = {"none": 30.0, "attention": 24.0, "auto": 21.0}
+    return found.model_copy(
+        update={
+            "metric": "perplexity",
+            "least_int8_fraction": 0.75,
+            "most_fp16_groups": 3,
+            "scores": scores,
+            "curve": tuple(
+                x.model_copy(update={"measures": both(value)})
+                for x, value in zip(found.curve, (30.0, 21.0, 20.0, 26.0), strict=True)
+            ),
+            "policies": tuple(
+                x.model_copy(update={"measures": both(values[x.policy])}) for x in found.policies
+            ),
+            "sides": tuple(
+                x.model_copy(update={"measures": both(value)})
+                for x, value in zip(found.sides, (20.0, 22.0, 22.5, 30.0), strict=True)
+            ),
+        }
     )
 
 

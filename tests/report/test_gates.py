@@ -20,11 +20,14 @@ from quantflow.report.gates import (
 from quantflow.report.next_steps import next_steps
 from tests.report.sample_run import (
     comparison,
+    cosine_measure,
     coverage,
     drift,
     edit_plan,
     om,
     parity,
+    perplexity_measure,
+    perplexity_sweep,
     ranges,
     sweep,
     write_run,
@@ -69,7 +72,30 @@ def test_of_many_layers_outside_their_range_some_are_named_and_the_others_counte
 
 def test_a_plan_that_was_not_verified_fails_with_the_reasons() -> None:
     gate = plan_gate(sweep(verified=False), edited=False)
-    assert gate.verdict == "fail" and gate.reasons == ("no plan meets the budget",)
+    missed = "mean cosine is 0.985000, 0.005 below the limit of 0.99"
+    assert gate.verdict == "fail" and gate.reasons == ("no plan meets the budget", missed)
+    assert "quantflow show sides" in gate.fix
+    assert plan_gate(sweep(), edited=False).reasons == ()
+
+
+def test_every_limit_that_a_plan_misses_is_told_with_the_distance_to_it() -> None:
+    found = perplexity_sweep()
+    update = {"measures": (perplexity_measure(22.0),), "fp16_groups": 5}
+    policies = (*found.policies[:2], found.policies[2].model_copy(update=update))
+    record = found.model_copy(update={"verified": False, "policies": policies})
+    assert plan_gate(record, edited=False).reasons == (
+        "rise of the perplexity is 10.00%, 4 points above the limit of 6%",
+        "44.44% of MACs are in INT8, 30.56 points below the limit of 75%",
+        "5 groups are in fp16, 2 above the limit of 3",
+    )
+
+
+def test_a_measure_of_broken_outputs_is_missed_in_words() -> None:
+    found = sweep(verified=False)
+    update = {"measures": (cosine_measure(float("nan")),)}
+    policies = (*found.policies[:2], found.policies[2].model_copy(update=update))
+    reasons = plan_gate(found.model_copy(update={"policies": policies}), edited=False).reasons
+    assert reasons[-1] == "mean cosine is not finite, and so misses the limit of 0.99"
 
 
 @pytest.mark.parametrize("verified", [True, False])

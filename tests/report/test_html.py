@@ -107,6 +107,10 @@ def test_long_names_break_after_dots_only(tmp_path: Path) -> None:
     assert '<td class="n">9.5</td>' in text
 
 
+def test_names_that_are_not_long_stay_on_one_line(page: str) -> None:
+    assert '<td class="t">block.query</td>' in page
+
+
 def test_plots_take_their_colours_from_the_page(page: str) -> None:
     svg = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
     assert svg.count("<svg") == 7  # error, curve, scores, drift, clipping, two histograms

@@ -13,9 +13,9 @@ from quantflow.ranges.minmax import minmax
 from quantflow.report.drift_plot import drift_plot
 from quantflow.report.histogram_plot import histogram_plot
 from quantflow.report.plots import MOST_BARS, clipping_plot, sqnr_plot
-from quantflow.report.sweep_plots import curve_plot, scores_plot
+from quantflow.report.sweep_plots import scores_plot
 from quantflow.report.tensor_story import TensorStory
-from tests.report.sample_run import drift, sweep
+from tests.report.sample_run import drift, perplexity_sweep, sweep
 
 NAN = float("nan")
 
@@ -60,30 +60,32 @@ def test_scores_are_coloured_by_role_and_say_so() -> None:
     assert "var(--first)" in svg and "var(--fourth)" in svg
 
 
-def test_the_curve_shows_budget_and_policies() -> None:
-    svg = curve_plot(sweep())
-    for label in ("budget", "policy none", "policy attention", "policy auto"):
-        assert f">{label}" in svg
-
-
 def test_drift_is_coloured_by_verdict() -> None:
     assert "var(--fail)" in drift_plot(drift("fail"))
     assert "var(--fail)" not in drift_plot(drift("warn"))
 
 
-def test_broken_outputs_can_be_drawn() -> None:
-    broken = {"damage": NAN, "low": NAN, "high": NAN}
-    nothing = {"cosine_mean": NAN, "cosine_low": NAN, "cosine_high": NAN}
-    found = sweep()
-    record = found.model_copy(
-        update={
-            "scores": tuple(x.model_copy(update=broken) for x in found.scores),
-            "curve": tuple(x.model_copy(update=nothing) for x in found.curve),
-            "policies": tuple(x.model_copy(update=nothing) for x in found.policies),
-        }
-    )
-    assert "<svg" in scores_plot(record)
-    assert "<svg" in curve_plot(record)
+@pytest.mark.parametrize("number", [NAN, float("inf")])
+def test_scores_of_broken_outputs_can_be_drawn(number: float) -> None:
+    broken = {"value": number, "damage": number, "low": NAN, "high": number}
+    for found in (sweep(), perplexity_sweep()):
+        scores = tuple(
+            x.model_copy(
+                update={
+                    "one_in": x.one_in.model_copy(update=broken),
+                    "one_out": x.one_out.model_copy(update=broken),
+                }
+            )
+            for x in found.scores
+        )
+        assert "<svg" in scores_plot(found.model_copy(update={"scores": scores[:1]}))
+        mixed = (scores[0], *found.scores[1:])
+        assert "<svg" in scores_plot(found.model_copy(update={"scores": mixed}))
+
+
+def test_scores_say_what_their_length_is() -> None:
+    assert "rise of the perplexity, %, alone in INT8" in scores_plot(perplexity_sweep())
+    assert "among others in INT8" in scores_plot(sweep())
 
 
 def story(values: NDArray[np.float32]) -> TensorStory:

@@ -38,8 +38,16 @@ def test_text_columns_that_say_nothing_are_dropped() -> None:
     assert sheet.filled().head == ("name", "n")
 
 
+def test_spare_columns_are_still_the_same_ones_after_others_are_gone() -> None:
+    sheet = Sheet("t", ("a", "b", "c", "d"), "lrrr", (("", "1", "2", "3"),), spare=(3, 1))
+    left = sheet.filled()
+    assert left.head == ("b", "c", "d") and left.spare == (2, 0)
+    assert left.without([2]).head == ("b", "c") and left.without([2]).spare == (0,)
+
+
 def test_a_cut_sheet_says_how_many_rows_there_are() -> None:
     sheet = Sheet("t", ("a",), "l", (("1",), ("2",), ("3",)), "why")
     assert sheet.first(2).rows == (("1",), ("2",))
     assert sheet.first(2).note == "2 of 3 rows. why"
     assert sheet.first(3) is sheet
+    assert sheet.first(2, "--limit 3 shows all").note == "2 of 3 rows; --limit 3 shows all. why"

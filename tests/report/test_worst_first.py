@@ -64,6 +64,13 @@ def test_layers_that_are_not_int8_follow_with_the_damage_of_their_group() -> Non
     assert "need not hurt" in sheet.note
 
 
+def test_the_damage_of_a_layer_s_group_is_in_the_metric_s_own_unit() -> None:
+    sheet = comparison_sheets.errors_sheet(made.comparison(), None, made.perplexity_sweep())
+    damage = {row[1]: row[-1] for row in sheet.rows}
+    assert sheet.head[-1] == "damage to perplexity"
+    assert damage == {"head": "50.00%", "block.qk": "10.00%"}
+
+
 def test_a_plan_without_int8_calls_the_deploy_model_by_its_name() -> None:
     layers = tuple(x.model_copy(update={"precision": "fp16"}) for x in made.export().layers)
     export = made.export().model_copy(update={"layers": layers})

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from quantflow.numerics.output_metrics import OUTPUT_METRICS
-from quantflow.sensitivity.probe import make_probe
-from quantflow.sensitivity.scores import one_in, rank
+from quantflow.tasks.metrics import perplexity_metric
 from tests.graph.masked_blocks import MASK_NAME
 from tests.graph.models import build, rand
 
-from .builders import Bench, bench, brute_force, names
+from .builders import Bench, assessment, bench, brute_force, names, outputs_of
 
-METRIC = OUTPUT_METRICS["perplexity"]
 WORDS, LENGTH = 13, 9
 DIMS = {"batch": 2, "length": LENGTH}
 
 
-def model(more: str = "") -> Bench:
+@pytest.fixture(scope="module")
+def language() -> Bench:
     """Two layers over embedded tokens, then the head; the first layer reads a wild channel."""
     rng = np.random.default_rng(0)
     table = rand(WORDS, 8, scale=1)
@@ -42,45 +40,43 @@ def model(more: str = "") -> Bench:
         }
         for length in (9, 9, 5, 9, 2)
     ]
-    found = bench(proto, samples, DIMS, mask=MASK_NAME)
-    probe = make_probe(found.model, samples, found.record, DIMS, tokens="ids")
-    return Bench(found.described, found.ranges, found.factors, found.model, probe)
-
-
-@pytest.fixture(scope="module")
-def language() -> Bench:
-    return model()
+    metrics = {"perplexity": perplexity_metric("ids")}
+    return bench(proto, samples, DIMS, mask=MASK_NAME, metrics=metrics)
 
 
 def torch_loss(language: Bench, results: list[dict[str, np.ndarray]]) -> np.ndarray:
     """Mean cross entropy of every sample's next token, over what is no padding."""
-    losses = dict[int, float]()
-    for batch, result in zip(language.probe.batches, results, strict=True):
-        for row, index in enumerate(batch.indices):
-            length = int(batch.feeds[MASK_NAME][row].sum())
-            logits = torch.from_numpy(result["logits"][row][: length - 1]).double()
-            targets = torch.from_numpy(batch.feeds["ids"][row][1:length])
-            losses[index] = float(torch.nn.functional.cross_entropy(logits, targets))
-    return np.array([losses[index] for index in sorted(losses)])
+    losses = list[float]()
+    for sample, result in zip(language.samples, results, strict=True):
+        length = int(sample[MASK_NAME].sum())
+        logits = torch.from_numpy(result["logits"][: length - 1]).double()
+        targets = torch.from_numpy(sample["ids"][1:length])
+        losses.append(float(torch.nn.functional.cross_entropy(logits, targets)))
+    return np.array(losses)
 
 
-def test_every_score_is_the_loss_of_a_fresh_graph_in_which_the_group_alone_is_int8(
-    language: Bench,
-) -> None:
-    scores = one_in(language.model, language.probe, METRIC, known={}, on_score=lambda *_: None)
-    assert set(scores) == set(names(language)) and len(scores) == 3
-    for group, found in scores.items():
-        expected = torch_loss(language, brute_force(language, frozenset({group})))
-        assert found == pytest.approx(expected, rel=1e-5)
+def test_every_score_is_the_loss_of_a_fresh_graph(language: Bench) -> None:
+    of_float = torch_loss(language, outputs_of(language, language.static))
+    assert language.probe.of_float["perplexity"] == pytest.approx(of_float, rel=1e-5)
+    everything = torch_loss(language, brute_force(language, names(language)))
+    found = assessment(language, metric="perplexity").run()
+    assert {score.group for score in found.scores} == set(names(language))
+    assert len(found.scores) == 3
+    for score in found.scores:
+        alone = torch_loss(language, brute_force(language, [score.group]))
+        others = [name for name in names(language) if name != score.group]
+        without = torch_loss(language, brute_force(language, others))
+        # The mean over texts of the loss; what a person is told is its exponential.
+        assert score.one_in.value == pytest.approx(np.exp(alone.mean()), rel=1e-5)
+        assert score.one_in.damage == pytest.approx((alone - of_float).mean(), abs=1e-6)
+        assert score.one_in.low <= score.one_in.damage <= score.one_in.high
+        assert score.one_out.value == pytest.approx(np.exp(without.mean()), rel=1e-5)
+        assert score.one_out.damage == pytest.approx((everything - without).mean(), abs=1e-6)
+    damages = [x.one_in.damage for x in found.scores if not x.tied]
+    assert damages == sorted(damages, reverse=True) and max(map(abs, damages)) > 0.01
 
 
-def test_damage_is_the_rise_over_the_float_model_on_the_same_text(language: Bench) -> None:
-    of_float = torch_loss(language, brute_force(language, frozenset()))
-    assert language.probe.of_float(METRIC) == pytest.approx(of_float, rel=1e-5)
-    scores = one_in(language.model, language.probe, METRIC, known={}, on_score=lambda *_: None)
-    ranked = rank(scores, language.record, METRIC, language.probe.of_float(METRIC), seed=0)
-    for score in ranked:
-        assert score.value == pytest.approx(np.exp(scores[score.group].mean()))
-        rise = float((scores[score.group] - of_float).mean())
-        assert score.damage == pytest.approx(rise, abs=1e-6)
-        assert score.low <= score.damage <= score.high
+def test_no_output_of_the_float_model_is_kept(language: Bench) -> None:
+    # Logits take 100 MB a text, and perplexity compares with the text alone.
+    assert language.probe._reference._places == {}
+    assert all(not metric.needs_reference for metric in language.probe.metrics.values())

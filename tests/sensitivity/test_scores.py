@@ -1,267 +1,222 @@
-"""One-in scores: what a fresh graph of each group gives, ranked worst first whatever the metric."""
+"""Scores of groups are what fresh graphs of the whole model give, sample by sample."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
-import onnx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from quantflow.artifacts.model_record import Group, Layer, ModelRecord
-from quantflow.config import Role
-from quantflow.numerics.output_metrics import OUTPUT_METRICS
-from quantflow.sensitivity.scores import one_in, rank
+from quantflow.artifacts.journal import Journal
+from quantflow.runtime.workers import ALONE
+from quantflow.sensitivity.ledger import Ledger
+from quantflow.sensitivity.scores import Way, score_groups
 from quantflow.sensitivity.segmented_model import SegmentedModel
-from tests.graph.blocks import attention, gated_feed_forward, rms_norm, transformer
-from tests.graph.masked_blocks import MASK_NAME, masked_encoder, samples
 from tests.graph.models import build, rand
+from tests.graph.models import run as run_exactly
 
-from .builders import RUNTIME, Bench, Samples, bench, brute_force, cosine, names
+from .builders import (
+    DISTANCES,
+    RUNTIME,
+    Bench,
+    bench,
+    brute_force,
+    cosine,
+    names,
+    outputs_of,
+    padded,
+)
+from .graphs import BENCHES, CHAIN
 
-LENGTHS = (6, 4, 6, 3, 5, 6, 2)
-COSINE = OUTPUT_METRICS["cosine"]
-OF_OUTPUTS = sorted(name for name, metric in OUTPUT_METRICS.items() if metric.against == "output")
-FLOAT = {name: metric.perfect or 0.0 for name, metric in OUTPUT_METRICS.items()}
-"""What the float model has; a metric against tokens may have anything."""
-
-
-def coarse(proto: onnx.ModelProto, feeds: Samples, mask: str | None = None) -> Bench:
-    """A bench whose ranges are six times too wide, so that INT8 does visible damage."""
-    dims = {"batch": 2, "length": 6}
-    exact = bench(proto, feeds, dims, mask=mask)
-    wide = {x.tensor: (6 * x.low, 6 * x.high) for x in exact.ranges.ranges}
-    return bench(proto, feeds, dims, bounds=wide, mask=mask)
-
-
-def decoder() -> onnx.ModelProto:
-    """Three pre-norm blocks with gated feed-forward networks: the stream crosses every block."""
-    body, weights, x = "", list[str](), "x"
-    for i in range(3):
-        body += rms_norm(x, f"N{i}") + attention(f"N{i}", f"A{i}").replace(
-            f"A{i} = Add(N{i}", f"A{i} = Add({x}"
-        )
-        body += rms_norm(f"A{i}", f"M{i}") + gated_feed_forward(f"M{i}", f"F{i}").replace(
-            f"F{i} = Add(M{i}", f"F{i} = Add(A{i}"
-        )
-        weights += [f"A{i}w{k}" for k in "qkvo"] + [f"F{i}w{k}" for k in (1, 2, 3)]
-        x = f"F{i}"
-    body += rms_norm(x, "L") + "y = MatMul(L, wy)"
-    return transformer(body, " ".join([*weights, "wy"]))
+TOLERANCE = 1e-6
+FINE = 1e-9
+"""Of the side by side with numpy, whose sums have another order."""
 
 
-@pytest.fixture(scope="module")
-def encoder_bench() -> Bench:
-    return coarse(masked_encoder(4), samples(LENGTHS), mask=MASK_NAME)
+@cache
+def bench_called(name: str) -> Bench:
+    return BENCHES[name]()
 
 
-@pytest.fixture(scope="module")
-def decoder_bench() -> Bench:
-    feeds = [{"x": rand(6, 8, seed=i)} for i in range(5)]
-    return coarse(decoder(), feeds)
-
-
-@pytest.fixture(params=["encoder", "decoder"])
+@pytest.fixture(params=list(BENCHES))
 def any_bench(request: pytest.FixtureRequest) -> Bench:
-    return request.getfixturevalue(f"{request.param}_bench")
+    return bench_called(request.param)
 
 
-def expected_cosines(b: Bench, int8: frozenset[str], lengths: Sequence[int]) -> np.ndarray:
+def scores(
+    b: Bench, way: Way, groups: Collection[str] | None = None, metric: str = "cosine"
+) -> dict[str, np.ndarray]:
+    return score_groups(
+        b.model, b.probe, metric, way, groups or names(b), b.probe.batches, Ledger(None, ALONE)
+    )
+
+
+def expected_cosines(b: Bench, int8: Collection[str]) -> np.ndarray:
     """Cosine of every sample's real positions, from fresh graphs of the whole model."""
-    values = np.full(len(lengths), np.nan)
-    exact, other = brute_force(b, frozenset()), brute_force(b, int8)
-    for batch, e, o in zip(b.probe.batches, exact, other, strict=True):
-        for row, index in enumerate(batch.indices):
-            real = slice(lengths[index])
-            values[index] = cosine(e["y"][row, real], o["y"][row, real])
-    return values
+    other = brute_force(b, int8)
+    pairs = zip(outputs_of(b, b.static), other, strict=True)
+    return np.array([cosine(e["y"], o["y"]) for e, o in pairs])
 
 
-def lengths_of(b: Bench) -> Sequence[int]:
-    return LENGTHS if b.record.mask else [6] * 5
+def test_models_are_cut_into_segments_and_samples_fill_no_batch_exactly() -> None:
+    for name in BENCHES:
+        b = bench_called(name)
+        assert len(b.model.segments) > 1 and len(b.samples) % b.dims["batch"] == 1
+    assert {len(names(bench_called(name))) for name in BENCHES} == {13, 9, 5, 3}
 
 
 def test_one_in_is_what_a_fresh_graph_of_each_group_gives(any_bench: Bench) -> None:
-    assert len(any_bench.model.segments) >= 4
-    scores = one_in(any_bench.model, any_bench.probe, COSINE, known={}, on_score=lambda *_: None)
-    assert list(scores) == names(any_bench)
-    lengths = lengths_of(any_bench)
-    for group, found in scores.items():
-        expected = expected_cosines(any_bench, frozenset({group}), lengths)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    found = scores(any_bench, "in")
+    assert set(found) == set(names(any_bench))
+    for group, values in found.items():
+        expected = expected_cosines(any_bench, [group])
+        np.testing.assert_allclose(values, expected, rtol=0, atol=TOLERANCE)
         # The damage, too, agrees to a thousandth of it.
         damage = float((1 - expected).mean())
         assert damage > 1e-7
-        assert float((1 - found).mean()) == pytest.approx(damage, rel=1e-3, abs=1e-12)
+        assert float((1 - values).mean()) == pytest.approx(damage, rel=1e-3, abs=1e-12)
+
+
+def test_one_out_is_what_a_fresh_graph_of_all_but_each_group_gives(any_bench: Bench) -> None:
+    for group, values in scores(any_bench, "out").items():
+        others = set(names(any_bench)) - {group}
+        expected = expected_cosines(any_bench, others)
+        np.testing.assert_allclose(values, expected, rtol=0, atol=TOLERANCE)
+        assert float((1 - expected).mean()) > 1e-7
 
 
 def test_any_set_of_groups_is_what_a_fresh_graph_gives(any_bench: Bench) -> None:
     rng = np.random.default_rng(0)
+    model, probe = any_bench.model, any_bench.probe
     for share in (0.2, 0.5, 0.8, 1.0):
         int8 = frozenset(name for name in names(any_bench) if rng.random() < share)
-        results = (any_bench.model.run(x.feeds, int8) for x in any_bench.probe.batches)
-        found = any_bench.probe.measure(results, COSINE)
-        expected = expected_cosines(any_bench, int8, lengths_of(any_bench))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        found = probe.measure(lambda n, int8=int8: model.run(probe.feeds(n), int8), ["cosine"])
+        expected = expected_cosines(any_bench, int8)
+        np.testing.assert_allclose(found["cosine"], expected, rtol=0, atol=TOLERANCE)
 
 
-def test_scores_do_not_depend_on_how_many_sessions_are_kept(encoder_bench: Bench) -> None:
+def test_scores_of_a_part_are_those_of_its_samples() -> None:
+    b = bench_called("encoder")
+    group = names(b)[5]
+    for way in get_args(Way):
+        (whole,) = scores(b, way, [group]).values()
+        found = [
+            score_groups(b.model, b.probe, "cosine", way, [group], part, Ledger(None, ALONE))[group]
+            for part in (range(1), range(1, 3), range(3, 4))
+        ]
+        assert [len(values) for values in found] == [2, 4, 1]
+        np.testing.assert_array_equal(np.concatenate(found), whole)
+
+
+# --- either side alone --------------------------------------------------------------------------
+
+
+def fake_quantized_input(b: Bench, tensor: str, x: np.ndarray) -> np.ndarray:
+    """Nearest of 256 equal steps from the low to the high end of the tensor's range, and 0."""
+    bounds = next(entry for entry in b.ranges.ranges if entry.tensor == tensor)
+    low, high = min(bounds.low, 0.0), max(bounds.high, 0.0)
+    scale = np.float32((high - low) / 255)
+    zero = np.clip(np.rint(-128 - low / scale), -128, 127)
+    steps = np.clip(np.rint(x / scale) + zero, -128, 127)
+    return ((steps - zero) * scale).astype(np.float32)
+
+
+def fake_quantized_weight(w: np.ndarray) -> np.ndarray:
+    """Nearest of 255 symmetric steps up to the largest magnitude of the output channel."""
+    scale = (np.abs(w).max(axis=0) / 127).astype(np.float32)
+    return (np.clip(np.rint(w / scale), -127, 127) * scale).astype(np.float32)
+
+
+def chain(b: Bench, group: str, side: str) -> list[np.ndarray]:
+    """The chain of `chain_bench` in numpy, with one side of a layer on its grid."""
+
+    tensors = {g.name: g.tensor for g in b.record.groups}
+
+    def layer(name: str, x: np.ndarray, weight: str, bias: str | None) -> np.ndarray:
+        w = CHAIN[weight]
+        if name == group and side == "activations":
+            x = fake_quantized_input(b, tensors[name], x)
+        if name == group and side == "weights":
+            w = fake_quantized_weight(w)
+        return x @ w + (CHAIN[bias] if bias else 0)
+
+    found = list[np.ndarray]()
+    for sample in b.samples:
+        first = np.tanh(layer("n_a", sample["x"][None], "w0", "b0"))
+        second = np.maximum(layer("n_b", first, "w1", "b1"), 0)
+        found.append(layer("n_y", second, "w2", None)[0])
+    return found
+
+
+@pytest.mark.parametrize("side", ["weights", "activations"])
+def test_one_side_alone_is_fake_quantization_by_definition(side: Way) -> None:
+    b = bench_called("chain")
+    exact = chain(b, "", "")
+    for group, values in scores(b, side).items():
+        expected = [cosine(e, o) for e, o in zip(exact, chain(b, group, side), strict=True)]
+        np.testing.assert_allclose(values, expected, rtol=0, atol=FINE)
+        assert 1 - np.mean(expected) > 1e-7  # there is something to see
+
+
+# --- cost ---------------------------------------------------------------------------------------
+
+
+def test_scores_do_not_depend_on_how_many_sessions_are_kept() -> None:
+    b = bench_called("encoder")
     few = SegmentedModel(
-        encoder_bench.static, encoder_bench.record, encoder_bench.factors,
-        fp19=True, runtime=RUNTIME, sessions=-17,
+        b.static, b.record, b.factors, fp19=True, runtime=RUNTIME,
+        sessions=1 - 2 * len(b.model.segments),
     )  # fmt: skip
-    for group in names(encoder_bench)[::8]:
-        batch = encoder_bench.probe.batches[0]
-        expected = brute_force(encoder_bench, frozenset({group}))[0]
-        np.testing.assert_array_equal(few.run(batch.feeds, frozenset({group}))["y"], expected["y"])
+    feeds = padded(b.samples[:2], b.dims)
+    for group in names(b)[::8]:
+        expected = brute_force(b, [group])[0]["y"]
+        found = few.run(feeds, frozenset({group}))["y"][0]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
+        np.testing.assert_array_equal(found, b.model.run(feeds, frozenset({group}))["y"][0])
 
 
-def test_what_is_known_is_not_measured_again(encoder_bench: Bench) -> None:
-    everything = names(encoder_bench)
-    known = {name: np.full(len(LENGTHS), 0.5) for name in everything[:-2]}
-    told = list[str]()
-    scores = one_in(
-        encoder_bench.model, encoder_bench.probe, COSINE,
-        known=known, on_score=lambda name, _: told.append(name),
+def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
+    b = bench_called("encoder")
+    everything, count = names(b), len(b.samples)
+    journal = Journal(tmp_path / "journal")
+    for name in everything[:-2]:
+        journal.note(f"score in 0-4\n{name}", [0.5] * count)
+    told = list[tuple[int, int]]()
+    found = score_groups(
+        b.model, b.probe, "cosine", "in", everything, b.probe.batches, Ledger(journal, ALONE),
+        lambda done, total: told.append((done, total)),
     )  # fmt: skip
-    assert told == everything[-2:]
-    assert all((scores[name] == 0.5).all() for name in known)
-    expected = expected_cosines(encoder_bench, frozenset(told[:1]), LENGTHS)
-    np.testing.assert_allclose(scores[told[0]], expected, rtol=0, atol=1e-6)
+    total = len(everything)
+    assert told == [(total - 2, total), (total - 1, total), (total, total)]
+    assert all((found[name] == 0.5).all() for name in everything[:-2])
+    for name in everything[-2:]:
+        expected = expected_cosines(b, [name])
+        np.testing.assert_allclose(found[name], expected, rtol=0, atol=TOLERANCE)
+    assert list(Journal(tmp_path / "journal").entries) == [
+        f"score in 0-4\n{name}" for name in everything
+    ]
 
 
-# --- ranking ---------------------------------------------------------------------------------
+def test_what_comes_before_a_group_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = bench_called("decoder")
+    steps = list[int]()
+    real = SegmentedModel.step
 
+    def counting(self: SegmentedModel, values, index, int8, side=None):
+        steps.append(index)
+        return real(self, values, index, int8, side)
 
-def record_of(roles: dict[str, Role]) -> ModelRecord:
-    layers = tuple(
-        Layer(
-            name=name, node=name, op_type="MatMul", role=role, group=name, input=f"{name}_in",
-            weight=f"{name}_w", bias=None, bias_node=None, output=name, macs=10,
-        )
-        for name, role in roles.items()
-    )  # fmt: skip
-    groups = tuple(
-        Group(name=x.name, tensor=x.input, role=x.role, layers=(x.name,), macs=x.macs)
-        for x in layers
-    )
-    return ModelRecord(opset=18, inputs=(), outputs=(), layers=layers, groups=groups, padding=())
-
-
-def ranked(
-    values: dict[str, tuple[Role, Sequence[float]]], metric: str = "cosine"
-) -> list[tuple[str, bool]]:
-    record = record_of({name: role for name, (role, _) in values.items()})
-    scores = {name: np.array(v, np.float64) for name, (_, v) in values.items()}
-    of_float = np.full(len(next(iter(scores.values()))), FLOAT[metric])
-    found = rank(scores, record, OUTPUT_METRICS[metric], of_float, seed=0)
-    return [(score.group, score.tied) for score in found]
-
-
-@pytest.mark.parametrize("metric", OF_OUTPUTS)
-def test_an_outlier_layer_ranks_first_by_every_metric(encoder_bench: Bench, metric: str) -> None:
-    victim = names(encoder_bench)[6]
-    tensor = next(g.tensor for g in encoder_bench.record.groups if g.name == victim)
-    wild = bench(
-        masked_encoder(4), samples(LENGTHS), {"batch": 2, "length": 6}, mask=MASK_NAME,
-        bounds={tensor: (-300.0, 300.0)},  # one wild value in calibration: steps of 2.4
-    )  # fmt: skip
-    scores = one_in(
-        wild.model, wild.probe, OUTPUT_METRICS[metric], known={}, on_score=lambda *_: None
-    )
-    of_float = wild.probe.of_float(OUTPUT_METRICS[metric])
-    found = rank(scores, wild.record, OUTPUT_METRICS[metric], of_float, seed=0)
-    assert found[0].group == victim
-    assert not found[0].tied and found[0].damage > 3 * found[1].damage
-    damages = [score.damage for score in found]
-    untied = [d for d, score in zip(damages, found, strict=True) if not score.tied]
-    assert untied == sorted(untied, reverse=True)
-
-
-@pytest.mark.parametrize("metric", OF_OUTPUTS)
-def test_more_noise_ranks_higher_by_every_metric(metric: str) -> None:
-    rng = np.random.default_rng(0)
-    exact = rng.normal(size=(20, 30)).astype(np.float32)
-    noise = rng.normal(size=exact.shape).astype(np.float32)
-    measure = OUTPUT_METRICS[metric].value
-    values: dict[str, tuple[Role, Sequence[float]]] = {
-        f"g{i}": ("other", [measure(a, a + size * n) for a, n in zip(exact, noise, strict=True)])
-        for i, size in enumerate((0.2, 0.8, 0.0, 0.4, 0.1))
-    }
-    assert [name for name, _ in ranked(values, metric)] == ["g1", "g3", "g0", "g4", "g2"]
-
-
-def test_attention_goes_first_among_groups_that_are_tied() -> None:
-    same = [0.90, 0.92, 0.94, 0.96]
-    found = ranked({
-        "ffn": ("ffn", [v - 0.001 for v in same]),
-        "qkv": ("qkv", same),
-        "head": ("classifier", [v - 0.002 for v in same]),
-        "out": ("attention_output", [v + 0.001 for v in same]),
-    })  # fmt: skip
-    assert [name for name, _ in found] == ["qkv", "out", "head", "ffn"]
-    assert [tied for _, tied in found] == [True, True, True, False]
-
-
-def test_attention_does_not_go_first_where_the_measurement_decides() -> None:
-    found = ranked({
-        "qkv": ("qkv", [0.990, 0.991, 0.992]),
-        "ffn": ("ffn", [0.90, 0.91, 0.92]),
-        "out": ("attention_output", [0.9990, 0.9991, 0.9992]),
-        "head": ("classifier", [0.9950, 0.9951, 0.9952]),
-    })  # fmt: skip
-    assert found == [("ffn", False), ("qkv", False), ("head", False), ("out", False)]
-
-
-@pytest.mark.parametrize("metric", list(OUTPUT_METRICS))
-def test_one_nan_ranks_a_group_first_ahead_of_attention(metric: str) -> None:
-    # Most resamples of `broken` miss the NaN, and would overlap with the attention group.
-    good = FLOAT[metric]
-    worse = good - 0.1 if OUTPUT_METRICS[metric].higher_is_better else good + 0.1
-    found = ranked(
-        {
-            "mild": ("ffn", [worse, good, worse, good]),
-            "qkv": ("qkv", [good, worse, worse, worse]),
-            "broken": ("ffn", [good, worse, float("nan"), worse]),
-        },
-        metric,
-    )
-    assert found[0] == ("broken", False)
-    assert found[1][0] == "qkv"
-
-
-def test_an_output_that_is_not_finite_is_worst_by_every_metric() -> None:
-    exact = np.array([1.0, 2.0, 3.0], np.float32)
-    for metric in (OUTPUT_METRICS[name] for name in OF_OUTPUTS):
-        for bad in (np.nan, np.inf, -np.inf):
-            other = np.array([1.0, bad, 3.0], np.float32)
-            damage = metric.damage(metric.value(exact, other), metric.perfect)
-            assert np.isnan(damage) or damage == np.inf
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.permutations(range(5)), st.sampled_from(sorted(OUTPUT_METRICS)))
-def test_the_order_is_that_of_damage_whichever_way_the_metric_points(
-    order: list[int], metric: str
-) -> None:
-    m = OUTPUT_METRICS[metric]
-    sign = -1 if m.higher_is_better else 1
-    values: dict[str, tuple[Role, Sequence[float]]] = {
-        f"g{i}": ("ffn", [FLOAT[metric] + sign * 0.1 * (i + 1)] * 3) for i in order
-    }
-    assert [name for name, _ in ranked(values, metric)] == ["g4", "g3", "g2", "g1", "g0"]
-
-
-def test_a_score_says_what_it_measured() -> None:
-    record = record_of({"a": "ffn", "b": "ffn"})
-    scores = {"a": np.array([0.5, 0.7]), "b": np.array([1.0, 1.0])}
-    found = {x.group: x for x in rank(scores, record, COSINE, np.ones(2), seed=0)}
-    assert found["a"].value == pytest.approx(0.6) and found["a"].damage == pytest.approx(0.4)
-    assert 0.3 - 1e-9 <= found["a"].low <= 0.4 <= found["a"].high <= 0.5 + 1e-9
-    assert found["a"].mac_fraction == 0.5
-    assert (found["b"].low, found["b"].damage, found["b"].high) == (0, 0, 0)
+    monkeypatch.setattr(SegmentedModel, "step", counting)
+    found = scores(b, "in")
+    last, batches = len(b.model.segments), len(b.probe.batches)
+    places = [i for i, segment in enumerate(b.model.segments) for _ in segment.groups]
+    assert len(places) == len(found) == 13
+    # Each group: its own segment and what follows. The walk: every segment but the last, once.
+    expected = sum(last - place for place in places) + max(places)
+    assert len(steps) == batches * expected
 
 
 def test_a_model_whose_reference_is_all_zero_is_measured() -> None:
@@ -271,6 +226,15 @@ def test_a_model_whose_reference_is_all_zero_is_measured() -> None:
         {"w": rand(4, 4), "z": np.zeros((4, 4), np.float32)},
     )
     b = bench(model, [{"x": rand(4, seed=i)} for i in range(3)], {"batch": 2})
-    for metric in (OUTPUT_METRICS[name] for name in OF_OUTPUTS):
-        scores = one_in(b.model, b.probe, metric, known={}, on_score=lambda *_: None)
-        assert all((v == metric.perfect).all() for v in scores.values())
+    perfect = {"cosine": 1, "sqnr": 0, "relative_error": 0, "kl": 0}
+    for metric in DISTANCES:
+        for way in get_args(Way):
+            for values in scores(b, way, metric=metric).values():
+                np.testing.assert_array_equal(values, perfect[metric])
+
+
+def test_the_chain_in_numpy_is_the_graph() -> None:
+    b = bench_called("chain")
+    for sample, expected in zip(b.samples, chain(b, "", ""), strict=True):
+        feeds = {"x": np.stack([sample["x"]] * 2)}
+        np.testing.assert_allclose(run_exactly(b.static, feeds)["y"][0], expected, atol=1e-5)

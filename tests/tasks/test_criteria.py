@@ -1,0 +1,97 @@
+"""What the budget allows, as damages that plans and models are held to."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quantflow.config import Config
+from quantflow.tasks.criteria import Criterion, criteria
+
+TASKS: dict[str, dict[str, Any]] = {
+    "perplexity": {"kind": "perplexity"},
+    "agreement": {"kind": "agreement"},
+    "function": {"kind": "function", "function": "mine_asked:f", "higher_is_better": True},
+}
+
+
+def asked(base: Path, kind: str = "", **budget: float) -> dict[str, Criterion]:
+    (base / "mine_asked.py").write_text("def f(id, inputs, outputs):\n    return 0\n")
+    return criteria(
+        Config.model_validate(
+            {
+                "model": {"onnx": "m.onnx"},
+                "set": {"candidates": {"kind": "npz", "path": "x.npz"}},
+                "budget": budget,
+                "task": TASKS.get(kind),
+            }
+        ),
+        base,
+    )
+
+
+def test_where_no_accuracy_is_asked_for_a_cosine_is(tmp_path: Path) -> None:
+    for kind in ("", *TASKS):
+        found = asked(tmp_path, kind, fp16_groups=3, int8_mac_fraction=0.5)
+        assert next(iter(found)) == "cosine"
+        assert found["cosine"].limit == pytest.approx(1 - 0.99, abs=1e-15)
+        assert found["cosine"].key == "budget.cosine_mean is 0.99"
+        assert [found[name].limit for name in found if name != "cosine"] == [None] * bool(kind)
+        assert set(found) == {"cosine", *filter(None, [kind])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "limit"),
+    [
+        ("perplexity", "perplexity_rise_fraction", 0.06, math.log(1.06)),
+        ("agreement", "agreement_fraction", 0.98, 0.02),
+        ("function", "task_drop", 0.015, 0.015),
+        ("function", "task_drop", 0.0, 0.0),
+    ],
+)
+def test_a_task_that_is_asked_for_comes_first_and_leaves_the_cosine_free(
+    tmp_path: Path, kind: str, key: str, value: float, limit: float
+) -> None:
+    found = asked(tmp_path, kind, **{key: value})
+    assert list(found) == [kind, "cosine"]
+    assert found[kind].limit == pytest.approx(limit, rel=1e-12)
+    assert found[kind].key == f"budget.{key} is {value}"
+    assert found["cosine"].limit is None and not found["cosine"].key
+
+
+def test_both_are_asked_for_where_both_are_given(tmp_path: Path) -> None:
+    found = asked(tmp_path, "perplexity", perplexity_rise_fraction=0.1, cosine_mean=0.7)
+    assert list(found) == ["perplexity", "cosine"]
+    assert found["cosine"].limit == pytest.approx(0.3)
+
+
+@given(st.integers(1, 400), st.data())
+def test_a_share_that_is_just_reached_is_within_the_limit(count: int, data: Any) -> None:
+    # 10 decisions of 100 that change are the 0.1 that 0.9 allows; in floats, 1 - 0.9 is less.
+    least = data.draw(st.integers(1, 100)) / 100
+    limit = asked_limit(least)
+    changed = math.floor(count * (100 - round(100 * least)) / 100)
+    damage = np.repeat([1.0, 0.0], [changed, count - changed]).mean()
+    assert damage <= limit
+    more = np.repeat([1.0, 0.0], [changed + 1, max(count - changed - 1, 0)]).mean()
+    assert more > limit
+
+
+def asked_limit(least: float) -> float:
+    config = Config.model_validate(
+        {
+            "model": {"onnx": "m.onnx"},
+            "set": {"candidates": {"kind": "npz", "path": "x.npz"}},
+            "budget": {"agreement_fraction": least},
+            "task": {"kind": "agreement"},
+        }
+    )
+    limit = criteria(config, Path())["agreement"].limit
+    assert limit is not None
+    return limit
