@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from quantflow.cli.app import app
-from quantflow.cli.failure import INTERRUPTED, report, report_interrupt
+from quantflow.cli.failure import INTERRUPTED, report, report_interrupt, watch_for_ctrl_c
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status, see `errors.ExitCode`; 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    watch_for_ctrl_c()
     try:
         code = app(arguments, prog_name="quantflow", standalone_mode=False)
         if isinstance(code, int):

@@ -119,6 +119,36 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "output without a batch axis",
         "Accuracy is judged sample by sample, so every output needs the batch as its first axis.",
     ),
+    "QF213": ErrorCode(
+        "model does not run",
+        "onnxruntime loaded the model, and stopped at a node when it ran on inputs of these "
+        "shapes. Most often the graph holds a size that the configuration calls free.",
+    ),
+    "QF214": ErrorCode(
+        "samples of a batch depend on each other",
+        "Samples are batched as it suits, so what the model makes of a sample must not depend on "
+        "the others in the batch, as it does where a mean is taken over the batch.",
+    ),
+    "QF215": ErrorCode(
+        "input that may or may not mark padding",
+        "Padding is left out of the statistics by an input that is 0 there. One that is added to "
+        "scores is the other way round: 0 where a position is real.",
+    ),
+    "QF216": ErrorCode(
+        "model cannot take a bucket",
+        "With the bucket's sizes, a node of the model cannot run, or the size of an output is not "
+        "known before it does. Each bucket is compiled as a static graph.",
+    ),
+    "QF217": ErrorCode(
+        "weight that is not finite",
+        "A layer's weight or bias holds NaN or Inf, as after a training that diverged, so that "
+        "whatever the model computes from it means nothing.",
+    ),
+    "QF218": ErrorCode(
+        "canonical model differs from the one that was given",
+        "Every later figure is about the canonical model, so it must compute what the given one "
+        "computes. On random inputs, their outputs differ by more than rounding explains.",
+    ),
     "QF230": ErrorCode(
         "quantization that cannot be taken apart",
         "Of a quantized file, quantflow reads QuantizeLinear and DequantizeLinear with constant "
@@ -309,8 +339,9 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     ),
     "QF604": ErrorCode(
         "file cannot be written",
-        "The disk is full, or the directory is read-only or belongs to someone else. What is "
-        "finished is kept, and `quantflow run` goes on after it.",
+        "The disk is full, the directory is read-only or belongs to someone else, or there is a "
+        "file where a folder belongs. What is finished is kept, and `quantflow run` goes on after "
+        "it.",
     ),
     "QF605": ErrorCode(
         "workers cannot work together",

@@ -90,6 +90,12 @@ def test_a_misspelt_key_of_an_override_is_named_with_the_nearest_one() -> None:
     assert problem.code == "QF102" and "'estimator'" in problem.fix
 
 
+def test_a_precision_in_an_override_is_sent_to_the_pins() -> None:
+    problem = only(overrides({"pattern": "*", "estimator": "kl", "precision": "fp16"}))
+    assert problem.code == "QF102" and problem.where == "quantization.overrides.0.precision"
+    assert "plan.pins" in problem.fix
+
+
 def test_optional_layers_are_off_and_named_by_kind() -> None:
     assert check_config(with_keys(), base=Path()).config.quantization.optional_layers == ()
     kinds = ["AveragePool", "MatMul"]

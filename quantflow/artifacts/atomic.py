@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Let errors of a file that is being written name it, as those of a file being opened do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # of a write that fell short, numpy only says by how much
+            error.errno, error.strerror = errno.EIO, str(error)
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -13,7 +29,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with naming(path), os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

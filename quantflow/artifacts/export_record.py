@@ -32,6 +32,19 @@ class LayerFactors(Record):
     weight_granularity: Granularity | None = None
 
 
+class FloatNode(Record):
+    """A node with weights that is no layer of the record, and so is not chosen a precision for.
+
+    Attributes:
+        node, op_type: which.
+        reason: why it stays float.
+    """
+
+    node: str
+    op_type: str
+    reason: str
+
+
 class BucketFiles(Record):
     """The files of one bucket, named relative to `40_onnx`.
 
@@ -65,12 +78,14 @@ class ExportRecord(Record):
 
     Attributes:
         opset: of the deploy model.
-        int8_mac_fraction: share of the layers' multiply-accumulates that run in INT8, 0-1.
+        int8_mac_fraction: share of the layers' multiply-accumulates that run in INT8, 0-1; those of
+            `float_nodes` are not counted.
         boundaries: number of AscendQuant nodes plus AscendDequant nodes in the first bucket.
         layers: in graph order.
         buckets: in the order of the configuration.
         amct_record: name of the AMCT record file.
         chip: what the model was made for; empty where it is not known.
+        float_nodes: what stays float beside the layers, such as a MatMul in a branch of an If.
     """
 
     opset: int
@@ -80,6 +95,7 @@ class ExportRecord(Record):
     buckets: tuple[BucketFiles, ...]
     amct_record: str
     chip: str = ""
+    float_nodes: tuple[FloatNode, ...] = ()
 
 
 class LayerParity(Record):

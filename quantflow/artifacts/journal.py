@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
+from quantflow.artifacts.atomic import naming
+
 
 class Journal:
     """Entries on disk, one JSON object a line.
@@ -46,7 +48,7 @@ class Journal:
         """Write an entry and make sure that it is on disk."""
         self._entries[key] = value
         line = json.dumps({"key": key, "value": value}) + "\n"
-        with self._path.open("ab") as stream:
+        with naming(self._path), self._path.open("ab") as stream:
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())

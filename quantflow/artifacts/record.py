@@ -54,7 +54,7 @@ class Record(BaseModel):
                 "QF402",
                 f"{path.name} is not a valid {cls.__name__}: {key}: {first['msg']}",
                 where=str(path),
-                fix="mend the file, or rerun the stage that writes it",
+                fix="mend the file, or rerun the stage that writes it with --force",
             )
 
 

@@ -13,7 +13,7 @@ import json
 import shutil
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from quantflow.artifacts.atomic import write_atomically
@@ -128,8 +128,14 @@ class RunDirectory:
         shutil.rmtree(former, ignore_errors=True)
         if afresh:
             shutil.rmtree(partial, ignore_errors=True)
-        _clear(partial, keep=value_digest([version, dict(inputs)]))
-        yield partial
+        attempt = value_digest([version, dict(inputs)])
+        _clear(partial, keep=attempt)
+        try:
+            yield partial
+        except OSError:  # on a full disk, what is half done is in the way
+            with suppress(OSError):
+                _clear(partial, keep=attempt)
+            raise
         outputs = {
             path.relative_to(partial).as_posix(): file_digest(path)
             for path in sorted(partial.rglob("*"))

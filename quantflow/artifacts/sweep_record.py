@@ -36,7 +36,7 @@ class GroupScore(Record):
         one_in: it alone in INT8, against the float model.
         one_out: everything in INT8, against everything but it: what it costs among the others.
         weights, activations: damage with only its weights, or only its input, quantized and it
-            alone; None where that was not measured.
+            alone, on the first samples; None where that was not measured.
         rank_low, rank_high: places that it takes in 95% of bootstrap resamples.
         tied: whether which of it and the next in the ranking comes first may be chance.
     """
@@ -149,6 +149,7 @@ class SweepRecord(Record):
         search_samples, verification_samples: how many; the two do not overlap.
         least_int8_fraction, most_fp16_groups: further limits of the budget, or None.
         scores: most harmful first, one-in; empty when nothing had to be searched.
+        sides_samples: how many the sides of single groups were measured on.
         rank_stability: mean Spearman correlation of the ranking with those of bootstrap resamples;
             None without scores, or where it is not defined.
         in_out_correlation: Spearman correlation of the one-in with the one-out damages.
@@ -169,6 +170,7 @@ class SweepRecord(Record):
     least_int8_fraction: float | None = None
     most_fp16_groups: int | None = None
     scores: tuple[GroupScore, ...]
+    sides_samples: int = 0
     rank_stability: float | None = None
     in_out_correlation: float | None = None
     curve: tuple[CurvePoint, ...]

@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from quantflow.artifacts.atomic import naming
+
 DERIVED_BYTES = 2**20
 """Tensors of more bytes are derived anew whenever they are read, smaller ones once and for all."""
 
@@ -81,7 +83,7 @@ def write_weights(tensors: Iterable[ir.TensorProtocol], path: Path) -> dict[int,
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with naming(path), os.fdopen(handle, "wb") as stream:
             for tensor in tensors:
                 stream.write(bytes(-stream.tell() % _ALIGNMENT))
                 offset = stream.tell()

@@ -27,7 +27,7 @@ def check_sample(
 
     Raises:
         QuantflowError: QF306 when the arrays do not fit the inputs, QF307 when one is empty, all
-            padding or not finite.
+            padding, has a negative mask, or is not finite.
     """
     _check_names(arrays, inputs, sample)
     checked: dict[str, NDArray[Any]] = {}
@@ -113,8 +113,13 @@ def _check_values(array: NDArray[Any], tensor: TensorInfo, sample: str) -> None:
     where = f"{sample}, input {tensor.name!r}"
     if not array.size:
         fail("QF307", f"{sample} is empty: shape {_text(array.shape)}", where=where)
+    added = f"if it is added to scores, say mask = false in [model.inputs.{tensor.name}]"
     if tensor.mask and not array.any():
-        fail("QF307", f"{sample} is all padding: its mask is 0 everywhere", where=where)
+        what = f"{sample} is all padding: its mask is 0 everywhere"
+        fail("QF307", what, where=where, fix=f"remove the record; {added}")
+    if tensor.mask and (array < 0).any():
+        what = f"{sample} has negative values in its mask, which is 0 at padding and 1 elsewhere"
+        fail("QF307", what, where=where, fix=added)
     bad = array.size - int(np.isfinite(array).sum())
     if bad:
         what = f"{sample} holds {bad} values that are NaN or Inf"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import tempfile
 import traceback
 from dataclasses import asdict
+from threading import Event, current_thread, main_thread
+from types import FrameType
 from typing import Protocol, runtime_checkable
 
 from quantflow.cli.output import print_json, remark
@@ -16,7 +19,10 @@ from quantflow.errors import ExitCode, Problem, QuantflowError
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
-_REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
+_IN_THE_WAY = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_REFUSALS = _IN_THE_WAY | {
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO
+}  # fmt: skip
 """What a file system answers when nothing is wrong with the program."""
 
 
@@ -32,7 +38,7 @@ class _Usage(Protocol):
 
 
 def machine_problem(error: Exception) -> QuantflowError | None:
-    """The problem that a full disk, a read-only directory or too little memory is, else None."""
+    """The problem that a full disk, a file where a folder belongs or the like is, else None."""
     if isinstance(error, MemoryError):
         fix = "lower runtime.batch or the sizes in target.buckets"
         return QuantflowError([Problem("QF607", "there is not enough memory", fix=fix)])
@@ -42,14 +48,16 @@ def machine_problem(error: Exception) -> QuantflowError | None:
         "QF604",
         f"a file cannot be read or written: {error.strerror}",
         where=str(error.filename or ""),
-        fix="free space or set permissions, then run the same command again",
+        fix="move what is in the way, a file where a folder belongs or the other way round"
+        if error.errno in _IN_THE_WAY
+        else "free space or set permissions, then run the same command again",
     )
     return QuantflowError([problem])
 
 
 def report(error: Exception | KeyboardInterrupt, *, as_json: bool, verbose: bool) -> int:
     """Say what stopped a command and return the exit status."""
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) or interrupted(error):
         return report_interrupt()
     if isinstance(error, _Usage):
         return _report_usage(error, as_json=as_json)
@@ -77,6 +85,27 @@ def report_problems(error: QuantflowError, *, as_json: bool) -> int:
         codes = sorted({problem.code for problem in error.problems})
         remark(f"  more: quantflow explain {codes[0]}")
     return int(error.exit_code)
+
+
+_ctrl_c = Event()
+
+
+def watch_for_ctrl_c() -> None:
+    """Note Ctrl-C from here on, beside raising `KeyboardInterrupt` as ever."""
+    _ctrl_c.clear()
+    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if default and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, _note_ctrl_c)
+
+
+def _note_ctrl_c(number: int, frame: FrameType | None) -> None:
+    _ctrl_c.set()
+    signal.default_int_handler(number, frame)
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: modules in C++ make an `ImportError` of it."""
+    return isinstance(error, KeyboardInterrupt) or _ctrl_c.is_set()
 
 
 def report_interrupt() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,7 +71,8 @@ def from_qdq(
         with drawing(quiet=quiet) as progress:
             done = convert(loaded, output, samples, progress)
     except QuantflowError as error:
-        raise QuantflowError(_as_option(problem) for problem in error.problems) from error
+        problems = [_as_option(problem, buckets or []) for problem in error.problems]
+        raise QuantflowError(problems) from error
     code = _exit_code(done)
     if json:
         records = {"from_qdq": done.record, "export": done.export, "om": done.om}
@@ -81,8 +83,10 @@ def from_qdq(
     raise typer.Exit(int(code))
 
 
-def _as_option(problem: Problem) -> Problem:
+def _as_option(problem: Problem, buckets: list[str]) -> Problem:
     """The same problem where the command line has it, not a configuration."""
+    if buckets and (found := re.match(r"target\.buckets\W(\d+)", problem.where)):
+        return replace(problem, where=f"--bucket {buckets[int(found[1])]}")
     options = {"model.onnx": "MODEL.onnx", "target.buckets": "--bucket", "target.": "--"}
     for key, option in options.items():
         if problem.where.startswith(key):
@@ -115,11 +119,14 @@ def _bucket(text: str) -> dict[str, int]:
 
     sizes = dict[str, int]()
     for part in text.split(","):
-        name, separator, size = part.strip().partition("=")
-        if not (name and separator and size.strip().isdecimal()):
+        name, separator, size = (x.strip() for x in part.partition("="))
+        if not (name and separator and size.isdecimal()):
             what = f"cannot read {part!r} as a size"
             fail("QF109", what, where=f"--bucket {text}", fix="--bucket batch=1,length=128")
-        sizes[name.strip()] = int(size)
+        if name in sizes:
+            what, fix = f"{name!r} is given twice", "repeat --bucket for a second bucket"
+            fail("QF109", what, where=f"--bucket {text}", fix=fix)
+        sizes[name] = int(size)
     return sizes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from quantflow.cli.failure import machine_problem, report
+from quantflow.cli.failure import INTERRUPTED, interrupted, machine_problem, report
 from quantflow.cli.options import Options
 from quantflow.cli.session import session
 from quantflow.errors import QuantflowError
@@ -37,8 +37,13 @@ def with_workers(command: Callable[[Workers], int], options: Options) -> int:
     from quantflow.runtime.distributed import join
 
     workers = join(place)
-    if place.rank:
-        return _serve(workers, options)
+    code = _serve(workers, options) if place.rank else _lead(command, workers, options)
+    if code == INTERRUPTED:
+        sys.exit(code)  # which the leader has said, and nobody says again
+    return code
+
+
+def _lead(command: Callable[[Workers], int], workers: TorchWorkers, options: Options) -> int:
     try:
         code = command(workers)
     except (Exception, KeyboardInterrupt) as error:
@@ -50,6 +55,15 @@ def with_workers(command: Callable[[Workers], int], options: Options) -> int:
 
 
 def _serve(workers: TorchWorkers, options: Options) -> int:
+    try:
+        code = _assist(workers, options)
+    except KeyboardInterrupt:  # the leader has it as well, and waits for all to leave
+        code = INTERRUPTED
+    workers.leave()
+    return code
+
+
+def _assist(workers: TorchWorkers, options: Options) -> int:
     from quantflow.runtime.distributed import Dismissed
     from quantflow.stages.pipeline import assist
 
@@ -60,6 +74,7 @@ def _serve(workers: TorchWorkers, options: Options) -> int:
         except Dismissed:
             continue
         except Exception as error:
+            if interrupted(error):
+                raise KeyboardInterrupt from error
             workers.report(machine_problem(error) or error)
-    workers.leave()
     return order

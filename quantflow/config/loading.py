@@ -127,15 +127,22 @@ def _problems_of(
         if entry["type"] == "extra_forbidden":
             known = _known_keys(location[:-1])
             name = str(location[-1])
-            yield Problem(
-                "QF102", f"unknown key {name!r}", where=place, fix=did_you_mean(name, known)
-            )
+            elsewhere = _ELSEWHERE.get(".".join(x for x in location if isinstance(x, str)))
+            fix = elsewhere or did_you_mean(name, known)
+            yield Problem("QF102", f"unknown key {name!r}", where=place, fix=fix)
         else:
             message = entry["msg"].removeprefix("Value error, ")
             given = "" if entry["type"] == "missing" else f" (given: {entry['input']!r:.80})"
             messages.setdefault(place, []).append(message + given)
     for place, parts in messages.items():
         yield Problem("QF103", "; or: ".join(parts), where=place)
+
+
+_ELSEWHERE = {
+    "quantization.overrides.precision": "precision is given in plan.pins, where layers are named "
+    "by pattern or role as they are here"
+}
+"""What to do about a key that is known in another section."""
 
 
 def _location_in(tree: object, location: Sequence[int | str]) -> list[int | str]:

@@ -28,18 +28,26 @@ from quantflow.graph.passes.fold_batch_norm import fold_batch_norm
 from quantflow.graph.passes.fold_conv_bias import fold_conv_bias
 from quantflow.graph.passes.normalize_gemm import normalize_gemm
 from quantflow.graph.passes.order_addition import order_addition
+from quantflow.graph.passes.resolve_auto_pad import resolve_auto_pad
 from quantflow.graph.passes.transpose_constant import transpose_constant
 from quantflow.graph.passes.widen_half import widen_half
 from quantflow.graph.refusals import refuse, refuse_precision
 from quantflow.target.op_table import Cann
 
+WIDENED = "values in half precision widened to float32"
+"""The note on a model that computes in another precision than its canonical form."""
 
-def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
+CLAMPED = "mask fill values beyond fp16 set to 16384"
+"""The note on a model whose masks were changed."""
+
+
+def canonicalize(model: ir.Model, cann: Cann, *, clamp_masks: bool = True) -> list[str]:
     """Bring `model` into canonical form, in place.
 
     Args:
         model: a float32 model; changed.
         cann: which op table and opset ceiling apply.
+        clamp_masks: bring the fill values of masks within fp16.
 
     Returns:
         Notes for a person, such as what was rewritten and what stays float.
@@ -57,19 +65,21 @@ def canonicalize(model: ir.Model, cann: Cann) -> list[str]:
     make_node_names_unique(model)
     notes = _if_notes(model) + _recurrent_notes(model)
     lift_constants(model)
-    notes += _note("values in half precision widened to float32", widen_half(model))
+    notes += _note(WIDENED, widen_half(model))
     transpose_constant(model)
     fold(model)
     refuse_precision(model)
     notes += legalize(model, cann)
     infer_shapes(model)
+    resolve_auto_pad(model)
     fold_conv_bias(model)
     said = "BatchNormalization with no layer to fold it into written as Mul and Add"
     notes += _note(said, fold_batch_norm(model))
     normalize_gemm(model)
     einsum_matmul(model)
     order_addition(model)
-    notes += _note("mask fill values beyond fp16 set to 16384", clamp_attention_mask(model))
+    if clamp_masks:
+        notes += _note(CLAMPED, clamp_attention_mask(model))
     _tidy(model, outputs)
     check_ops(model, cann, opset(model))
     return notes

@@ -69,10 +69,10 @@ def opset(model: ir.Model) -> int:
     return model.opset_imports[""]
 
 
-def replace_node(node: ir.Node, tape: ir.tape.Tape, result: ir.Value) -> None:
-    """Replace a node that has one output by the nodes of `tape`, ending in `result`.
+def replace_node(node: ir.Node, tape: ir.tape.Tape, *results: ir.Value) -> None:
+    """Replace a node by the nodes of `tape`, which give a result for each output that is read.
 
-    The new nodes are named after the old one, and `result` takes over its output's name.
+    The new nodes are named after the old one, and the results take over its outputs' names.
     """
     graph = node.graph
     assert isinstance(graph, ir.Graph)
@@ -82,7 +82,7 @@ def replace_node(node: ir.Node, tape: ir.tape.Tape, result: ir.Value) -> None:
         initializer.name = fresh_name(str(initializer.name), graph.initializers)
         graph.register_initializer(initializer)
     ir.convenience.replace_nodes_and_values(
-        graph, node, [node], list(tape.nodes), [node.outputs[0]], [result]
+        graph, node, [node], list(tape.nodes), node.outputs[: len(results)], list(results)
     )
 
 

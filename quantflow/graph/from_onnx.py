@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import onnx_ir as ir
@@ -32,6 +33,7 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
         QuantflowError: QF201 and QF202 as `load_model`, QF211 when `inputs` does not fit the file.
     """
     model = load_model(path)
+    _check_functions(model, path)
     _check_wiring(model, path)
     values = {str(v.name): v for v in model.graph.inputs if not v.is_initializer()}
     if not values:
@@ -54,6 +56,19 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
     if any(value.shape != before[name] for name, value in values.items()):
         _infer_anew(model)
     return model
+
+
+def _check_functions(model: ir.Model, path: Path) -> None:
+    """Raise QF201 for a function that calls itself, which no inlining would ever end."""
+    called = {
+        key: [node.op_identifier() for node in function.all_nodes()]
+        for key, function in model.functions.items()
+    }
+    try:
+        TopologicalSorter(called).prepare()
+    except CycleError as error:
+        names = " calls ".join(repr(name) for _, name, _ in reversed(error.args[1]))
+        fail("QF201", f"a function calls itself: {names}", where=str(path), fix="mend the export")
 
 
 def _check_wiring(model: ir.Model, path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from quantflow.config import InputConfig
 from quantflow.errors import fail
@@ -86,6 +87,25 @@ def export_torch(
     _name_dims(model, inputs)
     _check_inputs(model, inputs)
     return model
+
+
+def run_torch(
+    module: Any, feeds: Mapping[str, NDArray[Any]], outputs: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Run a module on arrays in the order of `forward`.
+
+    Raises:
+        QuantflowError: QF203 when it raises, or gives another number of tensors than `outputs`.
+    """
+    torch = import_torch()
+    try:
+        with torch.no_grad(), _silence():
+            result = module(*(torch.from_numpy(array) for array in feeds.values()))
+        leaves = torch.utils._pytree.tree_leaves(result)
+        arrays = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return dict(zip(outputs, arrays, strict=True))
+    except Exception as error:
+        fail("QF203", f"the module does not run: {_first_lines(error)}", where="model.factory")
 
 
 def import_torch() -> Any:

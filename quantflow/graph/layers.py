@@ -13,7 +13,7 @@ from quantflow.artifacts.model_record import (
     TensorInfo,
 )
 from quantflow.config import OptionalLayer, Role
-from quantflow.errors import fail
+from quantflow.errors import Problem, QuantflowError, fail
 from quantflow.graph.bucket import bucket_model
 from quantflow.graph.edit import constant, nodes_by_name, opset
 from quantflow.graph.groups import group_layers
@@ -59,7 +59,7 @@ def describe_model(
     ]
     groups = group_layers(layers)
     if not groups:
-        fail("QF210", "the model has no layer with a constant weight that can be INT8")
+        raise QuantflowError(_obstacles(layers))
     group_of = {name: group.name for group in groups for name in group.layers}
     layers = [x.model_copy(update={"group": group_of.get(x.name, "")}) for x in layers]
     record = ModelRecord(
@@ -73,6 +73,22 @@ def describe_model(
     )
     padding, said = _padding(model, record.tensors, mask)
     return record.model_copy(update={"padding": padding, "notes": (*record.notes, *said)})
+
+
+def _obstacles(layers: Sequence[Layer]) -> list[Problem]:
+    """Why no layer can be INT8: a QF210 for each reason, with the first layers that have it."""
+    if not layers:
+        what = "the model has no MatMul, Gemm or convolution with a constant weight"
+        fix = "there is nothing to quantize: give the float model to atc, which runs it in fp16"
+        return [Problem("QF210", what, where="the model's main graph", fix=fix)]
+    reasons = dict[str, list[str]]()
+    for layer in layers:
+        reasons.setdefault(layer.float_reason, []).append(layer.name)
+    fix = "rewrite the layer, or give the float model to atc, which runs it in fp16"
+    return [
+        Problem("QF210", f"the model has no INT8 layer: {reason}", ", ".join(names[:5]), fix)
+        for reason, names in reasons.items()
+    ]
 
 
 def _describe(
@@ -99,6 +115,9 @@ def _describe(
 
 
 def _float_reason(kind: LayerKind, static: ir.Node | None) -> str:
+    weight = kind.operands(static).weight if static is not None else None
+    if weight is not None and weight.shape is not None and 0 in weight.shape.dims:
+        return "its weight holds no numbers"
     if static is None or any(constant(value) is not None for value in _activations(kind, static)):
         return "its input is constant once the shapes are"
     return kind.float_reason(static)

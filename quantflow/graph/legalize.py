@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -19,11 +20,15 @@ from quantflow.graph.passes.decompose_mish import decompose_mish
 from quantflow.graph.passes.decompose_reduce_norm import decompose_reduce_norm
 from quantflow.graph.passes.decompose_rms_norm import decompose_rms_norm
 from quantflow.graph.passes.decompose_swish import decompose_swish
+from quantflow.graph.passes.old_resize_modes import old_resize_modes
 from quantflow.graph.set_aside import convert_proto
 from quantflow.target.op_table import Cann, opset_ceiling, supported
 
 LEAST_OPSET = 13
 """Below it, per-channel quantization cannot be written for onnxruntime."""
+
+_RESIZE_MODES_OPSET = 11
+"""Resize says how it maps coordinates from here on; onnx's converter does not say it."""
 
 _DECOMPOSITIONS: Final[tuple[tuple[str, str, Callable[[ir.Model], int]], ...]] = (
     ("Gelu", "Gelu decomposed", decompose_gelu),
@@ -49,10 +54,14 @@ def legalize(model: ir.Model, cann: Cann) -> list[str]:
         A note for each kind of rewrite.
 
     Raises:
-        QuantflowError: QF207 for operators that cannot be compiled, QF209 when the opset cannot be
-            converted.
+        QuantflowError: QF207 for operators that cannot be compiled, QF209 when the opset is not
+            known or cannot be converted.
     """
-    ceiling = opset_ceiling(cann)
+    ceiling, newest = opset_ceiling(cann), onnx.defs.onnx_opset_version()
+    if opset(model) > newest:
+        what = f"opset {opset(model)} is not known: onnx {onnx.__version__} ends at {newest}"
+        fix = f"export the model with opset {ceiling}"
+        fail("QF209", what, where="the model's opset_import", fix=fix)
     notes = list[str]()
     if opset(model) < LEAST_OPSET:
         notes.append(f"opset {opset(model)} raised to {ceiling}")
@@ -78,12 +87,14 @@ def _raise_opset(model: ir.Model, version: int) -> None:
             model, lambda proto: onnx.version_converter.convert_version(proto, version)
         )
     except Exception as error:
-        fail(
-            "QF209",
-            f"opset {opset(model)} does not convert to {version}: {error}",
-            where="the model's opset_import",
-            fix=f"export the model with opset {version}",
-        )
+        fix = f"export the model with opset {version}"
+        what = f"opset {opset(model)} does not convert to {version}: {error}"
+        if named := re.search(r"(\S+) Dimension is a param", str(error)):
+            what = f"opset {opset(model)} converts only without free dimensions: {named[1]!r} is"
+            fix += ", or give shapes in numbers under [model.inputs.NAME]"
+        fail("QF209", what, where="the model's opset_import", fix=fix)
+    if opset(model) < _RESIZE_MODES_OPSET:
+        old_resize_modes(converted)
     model.graph = converted.graph
     model.opset_imports.update(converted.opset_imports)
 

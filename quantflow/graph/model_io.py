@@ -16,6 +16,8 @@ from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.weight_file import SMALL_BYTES, refer_to, weights_of, write_weights
 from quantflow.errors import fail
 from quantflow.graph.mapped_file import read_mapped
+from quantflow.graph.proto_check import check_proto
+from quantflow.graph.proto_io import load_proto
 from quantflow.graph.quiet import quiet
 
 EXTERNAL_DATA_THRESHOLD = 2**28
@@ -46,10 +48,13 @@ def load_model(path: Path) -> ir.Model:
 
 def _read(path: Path) -> ir.Model:
     if path.stat().st_size <= EXTERNAL_DATA_THRESHOLD:
-        return ir.load(path)
-    # What was loaded before goes first: models are full of cycles, which wait for the collector.
-    gc.collect()
-    model = ir.from_proto(read_mapped(path))
+        proto = load_proto(path)
+    else:
+        # What was loaded before goes first: models are full of cycles, that wait for the collector.
+        gc.collect()
+        proto = read_mapped(path)
+        check_proto(proto, path)
+    model = ir.from_proto(proto)
     ir.external_data.set_base_dir(model.graph, path.parent)
     return model
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import onnx_ir as ir
 
+from quantflow.artifacts.model_record import Layer
+from quantflow.artifacts.weight_file import array_of
 from quantflow.errors import Problem, QuantflowError, fail
+from quantflow.graph.edit import constant
 from quantflow.graph.names import LAYER_OPS
 
 _FORBIDDEN = {"Loop", "Scan"}
@@ -71,6 +77,29 @@ def refuse_precision(model: ir.Model) -> None:
             where=str(brain[0].name),
             fix="export the model with float32 or float16 inputs and outputs",
         )
+
+
+def refuse_nonfinite(model: ir.Model, layers: Sequence[Layer]) -> None:
+    """Raise QF217 for every weight and bias of a layer that holds NaN or Inf.
+
+    Args:
+        model: a canonical model; its weights are read one at a time.
+        layers: of the model.
+    """
+    users = dict[str, list[str]]()
+    for layer in layers:
+        for name in filter(None, (layer.weight, layer.bias)):
+            users.setdefault(name, []).append(layer.name)
+    problems = list[Problem]()
+    for name, readers in users.items():
+        tensor = constant(model.graph.initializers.get(name))
+        bad = 0 if tensor is None else int((~np.isfinite(array_of(tensor))).sum())
+        if bad:
+            what = f"{name!r} holds {bad} values that are NaN or Inf"
+            fix = "export the model from a checkpoint whose weights are finite"
+            problems.append(Problem("QF217", what, ", ".join(readers[:5]), fix))
+    if problems:
+        raise QuantflowError(problems)
 
 
 def _refuse_domains(model: ir.Model) -> None:

@@ -35,6 +35,8 @@ def convert_proto(
         value.const_value = None
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         copy.graph.inputs.append(value)
+    # Before version 4 of the format, initializers had to be inputs, which here they are not.
+    copy.ir_version = max(copy.ir_version, 4)
     result = ir.from_proto(convert(ir.to_proto(copy)))
     for value in [value for value in result.graph.inputs if value.name in aside]:
         result.graph.inputs.remove(value)

@@ -79,7 +79,8 @@ def coverage_row(
     p = min(exceedance_p_value(int(side.sum()), n, m) for side in (below, above))
     p = min(1.0, p * 2 * tensors)
     share, expected = float((below | above).mean()), min(1.0, 2 / (n + 1))
-    beyond = np.maximum(seen.low - heldout.sample_low, heldout.sample_high - seen.high)
+    with np.errstate(invalid="ignore"):  # without a finite value, extremes are infinite
+        beyond = np.maximum(seen.low - heldout.sample_low, heldout.sample_high - seen.high)
     reach = _reach(beyond, width)
     order = np.argsort(-reach, kind="stable")[:3]
     return CoverageRow(

@@ -35,8 +35,22 @@ def fetch_batch(
     first = shape[0] if shape is not None else None
     if first is None or isinstance(first, int):
         return batch
-    sizes = {name: 1 if name == first.value else dims[name] for name in free_dims(model)}
-    values = values_by_name(bucket_model(model, sizes))
-    shapes = [values[name].shape for name in tensors if name in values]
-    elements = sum(prod(x.numpy()) for x in shapes if x is not None and x.is_static())
-    return max(1, min(batch, FETCHED_BYTES // max(4 * elements, 1)))
+    sizes = value_bytes(
+        model, {name: 1 if name == first.value else dims[name] for name in free_dims(model)}
+    )
+    taken = sum(sizes.get(name, 0) for name in tensors)
+    return max(1, min(batch, FETCHED_BYTES // max(taken, 1)))
+
+
+def value_bytes(model: ir.Model, dims: Mapping[str, int]) -> dict[str, int]:
+    """Bytes that values of a model take, by name; one whose size cannot be inferred is left out.
+
+    Args:
+        model: a canonical model.
+        dims: size of every free dimension of the inputs.
+    """
+    found = dict[str, int]()
+    for name, value in values_by_name(bucket_model(model, dims)).items():
+        if value.shape is not None and value.shape.is_static() and value.dtype is not None:
+            found[name] = int(prod(value.shape.numpy()) * value.dtype.itemsize)
+    return found

@@ -14,8 +14,9 @@ from quantflow.artifacts.ranges_record import Fp16Tensor, Island
 from quantflow.artifacts.weight_file import array_of
 from quantflow.numerics.rounding import FP16_MAX
 from quantflow.progress import Progress, no_progress
-from quantflow.ranges.fp16_probe import MEASURES, instrument
-from quantflow.runtime.batching import batches
+from quantflow.ranges.fp16_probe import Measures
+from quantflow.ranges.fp16_watch import measure_batches, watch_of
+from quantflow.runtime.batching import Batch, batches
 from quantflow.runtime.runner import Feeds, Runner
 from quantflow.runtime.workers import ALONE, Workers, share
 
@@ -41,66 +42,73 @@ def measure_fp16(
         make_runner: gives a runner for a model.
         samples: at least one, feeds without the batch axis.
         batch: samples per inference.
-        progress: called after every batch.
+        progress: called after every batch of a piece of the model, with how many samples could
+            have been done in full.
         workers: share the batches; every worker gets the outcome of all.
     """
-    instrumented, probes = instrument(model)
-    runner = make_runner(instrumented)
-    measured, order, counts = list[list[list[float]]](), list[int](), list[int]()
-    count_done, done, samples = workers.counter(), 0, list(samples)
-    for number, part in share(enumerate(batches(samples, batch)), workers):
-        values = runner.run(part.feeds)
-        measured.append([[float(values[p.outputs[name]]) for p in probes] for name in MEASURES])
-        order.append(number)
-        counts.append(part.count)
-        done = count_done(part.count)
+    samples = list(samples)
+    watch = watch_of(model, samples, batch)
+    own = dict(share(enumerate(batches(samples, batch)), workers))
+    count_done, done = workers.counter(), 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done = count_done(count) // len(watch.pieces)
         progress("measuring fp16 safety", done, len(samples))
-    shape = (len(order), len(MEASURES), len(probes))
-    found, weights = _of_all(np.array(measured).reshape(shape), order, counts, workers)
+
+    measured = measure_batches(watch, list(own.values()), make_runner, report)
+    everything, weights = _of_all(measured, own, workers)
     if done < len(samples):  # the last ones were another worker's
         progress("measuring fp16 safety", len(samples), len(samples))
-    absmax = np.max(found["absmax"], axis=0)
-    finite = np.min(found["all_finite"], axis=0) > 0
-    subnormal = np.average(np.nan_to_num(found["subnormal"]), axis=0, weights=weights)
-    flushed = np.average(np.nan_to_num(found["flushed"]), axis=0, weights=weights)
+    return _summaries(watch.values, everything, weights)
+
+
+def _of_all(
+    measured: NDArray[np.float64], own: Mapping[int, Batch], workers: Workers
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """What all workers measured, in the order of the batches, as means depend on the order.
+
+    Args:
+        measured: ``(B, tensors, measures)`` of this worker's B batches.
+        own: these batches, by number.
+        workers: who measured.
+
+    Returns:
+        The same of all batches, and the ``(B,)`` numbers of samples that they hold.
+    """
+    arrays = {
+        "measured": measured,
+        "order": np.array(list(own), np.int64),
+        "counts": np.array([part.count for part in own.values()], np.int64),
+    }
+    parts = [load(content) for content in workers.exchange(save(arrays))]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in arrays}
+    ascending = np.argsort(whole["order"])
+    return whole["measured"][ascending], whole["counts"][ascending]
+
+
+def _summaries(
+    values: Mapping[str, ir.Value], measured: NDArray[np.float64], weights: NDArray[np.int64]
+) -> list[Fp16Tensor]:
+    """What ``(B, tensors, measures)`` of some batches say together."""
+    by_name = dict(zip(Measures._fields, np.moveaxis(measured, 2, 0), strict=True))
+    absmax, finite = by_name["absmax"].max(axis=0), by_name["finite"].min(axis=0) > 0
+    subnormal = np.average(by_name["subnormal"], axis=0, weights=weights)
+    flushed = np.average(by_name["flushed"], axis=0, weights=weights)
+    writers = [value.producer() for value in values.values()]
     return [
         Fp16Tensor(
-            tensor=probe.tensor,
-            node=probe.node,
-            op_type=probe.op_type,
+            tensor=name,
+            node=(writer.name or "") if writer else "",
+            op_type=writer.op_type if writer else "",
             absmax=float(absmax[i]),
             overflow=bool(absmax[i] > FP16_MAX or not finite[i]),
             subnormal_fraction=float(subnormal[i]),
             flushed_fraction=float(flushed[i]),
             finite=bool(finite[i]),
         )
-        for i, probe in enumerate(probes)
+        for i, (name, writer) in enumerate(zip(values, writers, strict=True))
     ]
-
-
-def _of_all(
-    measured: NDArray[np.float64], order: list[int], counts: list[int], workers: Workers
-) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64]]:
-    """What all workers measured, in the order of the batches, as means depend on the order.
-
-    Args:
-        measured: ``(B, measures, tensors)`` of this worker's B batches.
-        order, counts: number of each batch, and how many samples it holds.
-        workers: who measured.
-
-    Returns:
-        ``(B, tensors)`` of all batches by measure, and the ``(B,)`` numbers of samples.
-    """
-    own = {
-        "measured": measured,
-        "order": np.array(order, np.int64),
-        "counts": np.array(counts, np.int64),
-    }
-    parts = [load(content) for content in workers.exchange(save(own))]
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in own}
-    ascending = np.argsort(whole["order"])
-    found = whole["measured"][ascending]
-    return {name: found[:, i] for i, name in enumerate(MEASURES)}, whole["counts"][ascending]
 
 
 def find_islands(model: ir.Model, tensors: Iterable[Fp16Tensor]) -> tuple[Island, ...]:

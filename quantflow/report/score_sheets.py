@@ -96,7 +96,7 @@ def _remarks(sweep: SweepRecord) -> list[str]:
         "others: what it adds when all other groups are INT8.",
     ]
     if any(x.weights is not None or x.activations is not None for x in sweep.scores):
-        told = f", on {count_text(fewest)} samples" if fewest < most else ""
+        told = f", on {count_text(sweep.sides_samples)} samples"
         remarks.append(f"Weights, activations: damage with only these of it in INT8{told}.")
     remarks.append(
         "Places: ranks in 95% of bootstrap resamples; groups that share a rank (=) are tied, "

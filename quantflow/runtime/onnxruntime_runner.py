@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import gc
+import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -71,12 +72,21 @@ class OnnxRuntimeRunner:
         return self._outputs
 
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
-        """Run once; returns every output by name."""
+        """Run once; returns every output by name.
+
+        Raises:
+            QuantflowError: QF213 when onnxruntime stops at a node, QF607 when memory runs out.
+        """
         if self._prepared is not None:
             _make_room(self, self._prepared)
             self._session = self._session or self._open(self._prepared)
         assert self._session is not None
-        values = self._session.run(None, dict(feeds))
+        try:
+            values = self._session.run(None, dict(feeds))
+        except (TypeError, ValueError):  # feeds that are not the model's are quantflow's own doing
+            raise
+        except Exception as error:
+            _stopped(error, feeds)
         return {name: np.asarray(value) for name, value in zip(self._outputs, values, strict=True)}
 
     def close(self) -> None:
@@ -108,9 +118,11 @@ class OnnxRuntimeRunner:
         options = ort.SessionOptions()
         options.intra_op_num_threads = self._config.threads
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors are raised, and need not be printed as well
         # Without it, u8 x s8 products saturate on processors with AVX2 and no VNNI.
         options.add_session_config_entry("session.x64quantprecision", "1")
+        # Threads that wait for more to do would take the processors from the session that is next.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         if self._prepared is not None:
             # An arena grows by doubling, and keeps what it once held. And in the default order all
             # weights of a QDQ model that is not optimized are dequantized before the first layer.
@@ -134,6 +146,28 @@ class OnnxRuntimeRunner:
             )
         cpu = "CPUExecutionProvider"
         return [cpu] if provider == cpu else [(provider, {"device_id": self._device}), cpu]
+
+
+_NO_MEMORY = re.compile("failed to allocate memory|bad allocation|bad_alloc", re.IGNORECASE)
+
+
+def _stopped(error: Exception, feeds: Feeds) -> NoReturn:
+    """Raise what stopped a session: QF607 for want of memory, QF213 for all else."""
+    message, shapes = str(error), {name: array.shape for name, array in feeds.items()}
+    inputs = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    node = re.search(r"running (\S+) node\. Name:'([^']*)'", message)
+    where = f"{node[1]} {node[2] or '(unnamed)'}, inputs {inputs}" if node else f"inputs {inputs}"
+    if _NO_MEMORY.search(message):
+        what = "there is not enough memory to run the model"
+        fix = "lower runtime.batch or the sizes in target.buckets"
+        fail("QF607", what, where=where, fix=fix)
+    fail(
+        "QF213",
+        f"onnxruntime cannot run the model: {message.split('Status Message: ')[-1].strip()}",
+        where=where,
+        fix="a size that the graph holds cannot be free: give it as a number in "
+        "[model.inputs.NAME] shape; of a free batch, runtime.batch samples run at once",
+    )
 
 
 @cache

@@ -38,11 +38,13 @@ class Assessed:
 
     Attributes:
         scores: most harmful first.
+        sides_samples: how many the sides of a group were measured on.
         stability: mean rank correlation of the order with those of bootstrap resamples, or None.
         in_out_correlation: rank correlation of one-in with one-out damages, or None.
     """
 
     scores: tuple[GroupScore, ...]
+    sides_samples: int
     stability: float | None
     in_out_correlation: float | None
 
@@ -90,9 +92,9 @@ class Assessment:
                 keep = max(1, len(groups) >> (number + 1))
                 left = [left[index] for index in survivors(ranking, keep)]
         ranking = self._rank(one_in, range(len(groups)))
-        sides = self._sides(
-            [groups[index].name for index in ranking.order[:SIDED_GROUPS]], parts[0]
-        )
+        sided = [groups[index].name for index in ranking.order[:SIDED_GROUPS]]
+        part = portions(self.probe, halving=True)[0]
+        sides = self._sides(sided, part)
         harm = self._damage(one_in)
         with np.errstate(invalid="ignore"):  # where both are broken, there is nothing to tell
             part_of_all = self._damage(everything) - self._damage(one_out)
@@ -103,6 +105,7 @@ class Assessment:
             self._effects(one_out, part_of_all),
             (~np.isnan(one_in)).sum(axis=1),
             sides,
+            len(self.probe.samples_in(part)),
         )
 
     def values(self, way: Way, names: Sequence[str], part: range, told: str) -> Matrix:
@@ -127,7 +130,7 @@ class Assessment:
             self.ledger,
             lambda done, total: self.progress(told, done, total),
         )
-        return self._unbroken(np.stack([found[name] for name in names]))
+        return self._unbroken(np.stack([found[name] for name in names]), part)
 
     def _everything(self, part: range) -> Matrix:
         """``(S',)`` values with every group in INT8."""
@@ -140,17 +143,17 @@ class Assessment:
             return found[self.metric].tolist()
 
         key = f"everything {part.start}-{part.stop}"
-        return self._unbroken(np.array(self.ledger.recall(key, measured), np.float64))
+        return self._unbroken(np.array(self.ledger.recall(key, measured), np.float64), part)
 
     def _sides(self, names: Sequence[str], part: range) -> dict[Way, dict[str, float]]:
         """Mean damage of either side of some groups."""
         found = dict[Way, dict[str, float]]()
         for side in ("weights", "activations"):
             values = self.values(side, names, part, f"only {side} of {len(names)} groups")
-            seen = self.probe.samples_in(part)
-            of_float = self.probe.of_float[self.metric][seen.start : seen.stop]
-            damage = self.probe.metrics[self.metric].damage(values, of_float).mean(axis=1)
-            found[side] = dict(zip(names, damage.tolist(), strict=True))
+            of_float = self._of_float(part)
+            damage = self.probe.metrics[self.metric].damage(values, of_float)
+            means = damage[:, ~np.isnan(of_float)].mean(axis=1)
+            found[side] = dict(zip(names, means.tolist(), strict=True))
         return found
 
     def _rank(self, one_in: Matrix, which: Sequence[int]) -> Ranking:
@@ -161,10 +164,19 @@ class Assessment:
         metric = self.probe.metrics[self.metric]
         return metric.damage(values, self.probe.of_float[self.metric][: values.shape[1]])
 
-    def _unbroken(self, values: Matrix) -> Matrix:
-        """NaN as the worst value there is, since NaN here means that nothing was measured."""
+    def _unbroken(self, values: Matrix, part: range) -> Matrix:
+        """NaN as the worst value there is, but where the float model has none either.
+
+        There nothing is measured, as the perplexity of a text of one token.
+        """
         better = self.probe.metrics[self.metric].higher_is_better
-        return np.where(np.isnan(values), -np.inf if better else np.inf, values)
+        broken = np.isnan(values) & ~np.isnan(self._of_float(part))
+        return np.where(broken, -np.inf if better else np.inf, values)
+
+    def _of_float(self, part: range) -> Matrix:
+        """``(S',)`` values of the float model."""
+        seen = self.probe.samples_in(part)
+        return self.probe.of_float[self.metric][seen.start : seen.stop]
 
     def _effects(self, values: Matrix, damage: Matrix) -> list[Effect]:
         over_samples = self.probe.metrics[self.metric].over_samples
@@ -202,6 +214,7 @@ def _assessed(
     one_out: Sequence[Effect],
     samples: NDArray[np.int64],
     sides: Mapping[Way, Mapping[str, float]],
+    sides_samples: int,
 ) -> Assessed:
     total = sum(layer.macs for layer in record.layers) or 1
     scores = list[GroupScore]()
@@ -227,6 +240,7 @@ def _assessed(
     comparable = len(scores) > 1 and bool(np.isfinite(both).all())
     return Assessed(
         scores=tuple(scores),
+        sides_samples=sides_samples,
         stability=ranking.stability if len(scores) > 1 else None,
         in_out_correlation=float(spearman(both[0], both[1])[0]) if comparable else None,
     )

@@ -47,10 +47,11 @@ def rank(groups: Sequence[Group], damage: Matrix, *, seed: int) -> Ranking:
     Args:
         groups: G of them.
         damage: ``(G, S)``, NaN where a group was not measured on a sample, infinite where it broke
-            the output. A group that breaks one output comes before all that break none.
+            the output. A group that breaks one output comes before all that break none, and one
+            that saw fewer samples than others stands where it would on all of them, as estimated.
         seed: of the bootstrap.
     """
-    known = _finite(damage)
+    known = _as_if_on_all(_finite(damage))
     of_all = _means(known)
     means = resampled_means(known, seed=seed)
     # A resample may hold none of the samples that a group was measured on.
@@ -107,3 +108,19 @@ def _finite(damage: Matrix) -> Matrix:
     worst = 10 * float(np.abs(damage[np.isfinite(damage)]).max(initial=1.0))
     of_breaking = broken.any(axis=1, keepdims=True) & ~np.isnan(damage)
     return np.where(broken, 2 * worst, np.where(of_breaking, worst, damage))
+
+
+def _as_if_on_all(damage: Matrix) -> Matrix:
+    """Damages of groups that saw fewer samples than others, made comparable.
+
+    Samples differ in how hard they are. So a group's damages are multiplied by what the groups that
+    saw all samples had on all of them, over what these had on the group's own (a ratio estimate:
+    Cochran, Sampling Techniques, 1977).
+    """
+    seen = ~np.isnan(damage)
+    counts = np.maximum(seen.sum(axis=1), 1)
+    whole = int(counts.argmax())
+    reference = np.where(seen, damage, 0.0)[counts == counts[whole]].mean(axis=0)
+    own = (seen * reference).sum(axis=1) / counts
+    comparable = (own > 0) & (own[whole] > 0)
+    return damage * np.where(comparable, own[whole] / np.where(comparable, own, 1.0), 1.0)[:, None]

@@ -101,7 +101,9 @@ class Search:
                 if not whole:
                     break
         if first is None:
-            return None
+            # None of these says anything about those between them, unless accuracy is monotone.
+            rest = sets if whole else []
+            return next((x for x in rest if self._meets(x, "refine", share)), None)
         between = (x for x in sets[passed:first] if self._meets(x, "refine", share))
         return next(between, sets[first])
 

@@ -58,11 +58,13 @@ def from_qdq(
         progress: called as work goes on.
 
     Raises:
-        QuantflowError: QF108 for a directory that is in use, QF232 for a model that is not
+        QuantflowError: QF108 for a directory that is in use, or none, QF232 for a model that is not
             quantized, QF230 and QF231 for quantization that cannot be kept, and what stages 0 and
             4 raise.
     """
     run, source = RunDirectory(output), loaded.resolve(loaded.config.model.onnx or "")
+    if output.exists() and not output.is_dir():
+        fail("QF108", f"{output} is no directory", where=str(output), fix="choose another --output")
     if output.exists() and any(output.iterdir()) and not (output / RECORD).exists():
         what = f"{output} holds something else"
         fail("QF108", what, where=str(output), fix="choose an empty directory for --output")
@@ -70,14 +72,16 @@ def from_qdq(
     model, record = _read(loaded, source)
     feeds = read_samples(samples, record) if samples is not None else []
     with run.locked():
+        run.discard("50_om")
         job = Job(loaded, run, source, model, record, feeds)
         progress("quantization of the file", 1, 4)
         plan, ranges = job.write_model()
         progress("deploy models", 2, 4)
         export = job.write_export(plan, ranges)
-        om = job.write_conversion(export, progress)
         progress("comparing with the file", 3, 4)
         found = outcome(job, export, plan)
+        # Last, since what is there is carried off and converted: nothing may fail after it.
+        om = job.write_conversion(export, progress)
         found.write(output / RECORD)
         progress("comparing with the file", 4, 4)
     return Converted(found, export, om)

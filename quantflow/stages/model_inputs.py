@@ -30,6 +30,24 @@ def mask_input(config: Config, names: Sequence[str]) -> str | None:
     return declared[0] if declared else ("attention_mask" if default else None)
 
 
+def check_mask(config: Config, inputs: Sequence[TensorInfo]) -> None:
+    """Raise QF215 for floats that are taken for the mask by their name alone.
+
+    Integers and truth values are 0 at padding; floats may be added to scores, and 0 elsewhere.
+    """
+    for tensor in inputs:
+        spec = config.model.inputs.get(tensor.name)
+        told = spec is not None and spec.mask is not None
+        if tensor.mask and not told and tensor.dtype.startswith("float"):
+            fail(
+                "QF215",
+                f"input {tensor.name!r} is {tensor.dtype}: 0 at padding, or added to scores?",
+                where=f"model.inputs.{tensor.name}",
+                fix="say mask = true there if it is 0 at padding and nowhere else, mask = false if "
+                "it is added",
+            )
+
+
 def mask_notes(config: Config, inputs: Sequence[TensorInfo]) -> tuple[str, ...]:
     """Names every input that looks like a mask, where none is marked and it is not denied.
 
@@ -60,7 +78,8 @@ def configured_inputs(loaded: LoadedConfig) -> tuple[TensorInfo, ...]:
     """The model's inputs before it is prepared: a factory's as configured, else as in the file.
 
     Raises:
-        QuantflowError: QF103 and QF211 as `mask_input`, QF201, QF202 and QF211 as `read_onnx`.
+        QuantflowError: QF103 and QF211 as `mask_input`, QF215 as `check_mask`, QF201, QF202 and
+            QF211 as `read_onnx`.
     """
     config = loaded.config.model
     if config.onnx is None:
@@ -77,4 +96,6 @@ def configured_inputs(loaded: LoadedConfig) -> tuple[TensorInfo, ...]:
             if not value.is_initializer()
         ]
     mask = mask_input(loaded.config, [tensor.name for tensor in found])
-    return tuple(x.model_copy(update={"mask": x.name == mask}) for x in found)
+    inputs = tuple(x.model_copy(update={"mask": x.name == mask}) for x in found)
+    check_mask(loaded.config, inputs)
+    return inputs

@@ -9,6 +9,7 @@ from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
 from quantflow.calibration.features.model import OutputFeatures
 from quantflow.graph.model_io import load_model
+from quantflow.runtime.batch_mixing import check_mixing
 from quantflow.runtime.bucket_run import fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.stages.stage import Context
@@ -17,27 +18,44 @@ from quantflow.stages.stage import Context
 def work(context: Context, folder: Path) -> None:
     """Write one folder a set, and `drift.json`: does the calibration set look like deployment?"""
     record = ModelRecord.read(context.folder("00_model") / "model.json")
+    model = load_model(context.folder("00_model") / "model.onnx")
+    runner = OnnxRuntimeRunner(model, context.config.runtime)
     build_sets(
         context.config,
         context.loaded.base,
         record.inputs,
         folder,
         context.progress,
-        outputs=_output_features(context, record),
+        outputs=_output_features(context, record, runner),
     )
     for directory in sorted(path.parent for path in folder.glob("*/set.json")):
         for sample in SampleSet(directory):
             # Better here than after the ranges were measured on samples that cannot be exported.
             first, *others = context.config.target.buckets
             fit_sample(sample, record, first, others)
+    _check_mixing(context, record, runner, SampleSet(folder / "calibration"))
 
 
-def _output_features(context: Context, record: ModelRecord) -> OutputFeatures | None:
-    config = context.config
-    if config.set.deployment is None:
+def _output_features(
+    context: Context, record: ModelRecord, runner: OnnxRuntimeRunner
+) -> OutputFeatures | None:
+    if context.config.set.deployment is None:
         return None
-    model = load_model(context.folder("00_model") / "model.onnx")
-    runner = OnnxRuntimeRunner(model, config.runtime)
+    return OutputFeatures(runner, record, _batch(context, record))
+
+
+def _batch(context: Context, record: ModelRecord) -> int:
     first = record.inputs[0].shape[0]
-    batch = first if isinstance(first, int) else config.runtime.batch
-    return OutputFeatures(runner, record, batch)
+    return first if isinstance(first, int) else context.config.runtime.batch
+
+
+def _check_mixing(
+    context: Context, record: ModelRecord, runner: OnnxRuntimeRunner, samples: SampleSet
+) -> None:
+    """Raise QF214 for a model that mixes samples, as two different ones tell."""
+    bucket, size = context.config.target.buckets[0], _batch(context, record)
+    others = [i for i, digest in enumerate(samples.digests) if digest != samples.digests[0]]
+    if size == 1 or not others:
+        return
+    rows = [fit_sample(x, record, bucket) for x in samples.first(others[0] + 1)]
+    check_mixing(runner, rows[0], rows[-1], size, record.outputs)

@@ -21,6 +21,7 @@ from quantflow.artifacts.ranges_record import (
     TensorRange,
 )
 from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.weight_file import array_of
 from quantflow.graph.edit import constant, values_by_name, with_outputs
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
@@ -168,7 +169,7 @@ def _weights(model: ir.Model) -> WeightOf:
     def of(layer: Layer) -> NDArray[np.float32]:
         weight = constant(values[layer.weight])
         assert weight is not None
-        return weight.numpy()
+        return array_of(weight)
 
     return of
 

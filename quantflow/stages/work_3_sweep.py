@@ -74,6 +74,7 @@ def work(context: Context, folder: Path) -> None:
         least_int8_fraction=config.budget.int8_mac_fraction,
         most_fp16_groups=config.budget.fp16_groups,
         scores=assessed.scores if assessed else (),
+        sides_samples=assessed.sides_samples if assessed else 0,
         rank_stability=assessed.stability if assessed else None,
         in_out_correlation=assessed.in_out_correlation if assessed else None,
         curve=found.curve if found else (),

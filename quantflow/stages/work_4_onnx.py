@@ -30,11 +30,13 @@ from quantflow.export.parity import parity
 from quantflow.graph.bucket import free_dims
 from quantflow.graph.bucket_rules import check_buckets
 from quantflow.graph.edit import opset
+from quantflow.graph.float_nodes import float_nodes
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size
 from quantflow.sensitivity.policy import default_plan
+from quantflow.stages.bucket_shapes import check_shapes
 from quantflow.stages.stage import Context
 
 PARITY_SAMPLES = 8
@@ -48,6 +50,7 @@ def work(context: Context, folder: Path) -> None:
     model = load_model(context.folder("00_model") / "model.onnx")
     ranges = RangesRecord.read(context.folder("20_ranges") / "ranges.json")
     check_buckets(free_dims(model), config.target)
+    check_shapes(model, record, config, start=1)  # others may have been added since stage 0
     plan = _plan_in_force(context, record)
     _check_islands(plan, model)
     plan.write(folder / "plan.json")
@@ -69,6 +72,7 @@ def work(context: Context, folder: Path) -> None:
         buckets=tuple(buckets),
         amct_record="amct_record.txt",
         chip=config.target.chip,
+        float_nodes=tuple(float_nodes(model)),
     ).write(folder / "export.json")
     _prove_parity(context, folder, record, buckets, factors)
 

@@ -20,23 +20,35 @@ def write(path: Path, count: int) -> None:
 
 
 def known(path: Path) -> dict[str, object]:
-    journal = Journal(path)
-    return {f"k{i}": journal.get(f"k{i}") for i in range(20) if f"k{i}" in journal}
+    return Journal(path).entries
 
 
 def test_a_new_journal_knows_nothing_and_writes_no_file(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    assert "a" not in journal and not (tmp_path / "j").exists()
-    with pytest.raises(KeyError):
-        journal.get("a")
+    assert journal.entries == {} and not (tmp_path / "j").exists()
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     journal.note("a", [0.1, 0.2])
-    assert journal.get("a") == [0.1, 0.2]
-    again = Journal(tmp_path / "j")
-    assert "a" in again and again.get("a") == [0.1, 0.2]
+    assert journal.entries == {"a": [0.1, 0.2]}
+    assert Journal(tmp_path / "j").entries == {"a": [0.1, 0.2]}
+
+
+def test_entries_are_a_copy_in_the_order_of_their_making(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.note("b", 1)
+    journal.note("a", {"x": None})
+    journal.entries["c"] = 2
+    for found in (journal, Journal(tmp_path / "j")):
+        assert list(found.entries.items()) == [("b", 1), ("a", {"x": None})]
+
+
+def test_keys_may_be_any_text(tmp_path: Path) -> None:
+    keys = ["a\nb", "", "é\u2028\x85", '"}']
+    for key in keys:
+        Journal(tmp_path / "j").note(key, key)
+    assert Journal(tmp_path / "j").entries == {key: key for key in keys}
 
 
 @settings(max_examples=50, deadline=None)
@@ -46,13 +58,13 @@ def test_floats_read_back_exactly(
 ) -> None:
     path = tmp_path_factory.mktemp("j") / "j"
     Journal(path).note("a", values)
-    found = Journal(path).get("a")
+    found = Journal(path).entries["a"]
     assert [x.hex() for x in found] == [x.hex() for x in values]
 
 
 def test_nan_and_infinity_read_back(tmp_path: Path) -> None:
     Journal(tmp_path / "j").note("a", [math.nan, math.inf, -math.inf])
-    found = Journal(tmp_path / "j").get("a")
+    found = Journal(tmp_path / "j").entries["a"]
     assert math.isnan(found[0]) and found[1:] == [math.inf, -math.inf]
 
 
@@ -99,4 +111,4 @@ def test_the_last_note_of_a_key_counts(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     journal.note("a", 1)
     journal.note("a", 2)
-    assert Journal(tmp_path / "j").get("a") == 2
+    assert Journal(tmp_path / "j").entries["a"] == 2

@@ -150,6 +150,14 @@ def test_a_damaged_file_is_said(tmp_path: Path, data: bytes) -> None:
     assert code_of(path) == "QF402"
 
 
+def test_a_damaged_plan_that_no_digest_tells_is_mended_by_force(tmp_path: Path) -> None:
+    # A plan may be edited, so its stage counts as current: without --force it would not run.
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(QuantflowError) as caught:
+        PrecisionPlan.read(tmp_path / "plan.json")
+    assert caught.value.problems[0].fix.endswith("rerun the stage that writes it with --force")
+
+
 @given(st.integers(0, 60))
 def test_a_truncated_file_is_never_taken_for_a_record(end: int) -> None:
     import tempfile

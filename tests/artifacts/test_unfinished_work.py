@@ -38,7 +38,7 @@ def attempt(
     """Note `key`, and finish or be killed; returns the keys that were known at the start."""
     with run.writing(STAGE, VERSION, inputs) as folder:
         journal = Journal(folder / JOURNAL)
-        known = [k for k in "abcdef" if k in journal]
+        known = [k for k in "abcdef" if k in journal.entries]
         (folder / "plots").mkdir()
         (folder / "plots" / "half").write_text("x")
         journal.note(key, 1)

@@ -216,3 +216,20 @@ def test_outputs_that_are_not_finite_become_zero() -> None:
 def test_tables_are_sorted_by_content() -> None:
     rows = table(np.arange(3.0)[:, None], digests=("b", "c", "a"))
     assert rows.sorted().values[:, 0].tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+def test_a_mask_with_further_axes_leaves_the_outputs_whole(rows: int) -> None:
+    # As padding does elsewhere: a mask of (batch, 1, length) maps to no position of a tensor.
+    shape = ("batch", 1, "length") if rows == 1 else ("batch", "length", "length")
+    ids, mask = text_inputs("input_ids", "attention_mask")
+    record = _model().model_copy(update={"inputs": (ids, mask.model_copy(update={"shape": shape}))})
+    rng = np.random.default_rng(3)
+    samples = [_padded(rng, 4, 6) for _ in range(3)]
+    whole = [{**x, "attention_mask": np.tile(x["attention_mask"], (rows, 1))} for x in samples]
+    unmasked = _model().model_copy(update={"inputs": (ids,)})
+    expected = [{"input_ids": x["input_ids"]} for x in samples]
+    np.testing.assert_array_equal(
+        OutputFeatures(_Runner(), record, 2)(whole, "test"),
+        OutputFeatures(_Runner(), unmasked, 2)(expected, "test"),
+    )

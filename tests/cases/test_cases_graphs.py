@@ -113,6 +113,10 @@ def test_branches_that_share_weights_with_int8_layers_keep_the_float_ones(tmp_pa
     assert {entry.layer: entry.precision for entry in record.layers} == {
         "n_h": "int8", "n_y": "int8",
     }  # fmt: skip
+    place = "in a branch of the If node 'n_z'"
+    assert [(x.node, x.op_type, x.reason) for x in record.float_nodes] == [
+        (name, "MatMul", place) for name in ("branch0_t1", "branch0_t2", "branch1_e1")
+    ]
     inner = [node for node in deploy.graph.all_nodes() if str(node.name).startswith("branch")]
     assert [node.op_type for node in inner].count("MatMul") == 3
     for node in inner:
@@ -167,7 +171,7 @@ def test_awkward_files_run_through_and_patterns_pin_what_they_name(
     (tmp_path / "model.onnx").unlink()
     awkward(tmp_path)
     if pinned is None:
-        with pytest.raises(QuantflowError):
+        with pytest.raises(QuantflowError, match="QF510"):
             run_until("40_onnx", config)
         return
     run_until("40_onnx", config)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from quantflow.errors import fail
 from quantflow.export.amct_record import read_record
 from quantflow.graph.model_io import load_model
 from quantflow.target.lint import lint
@@ -121,6 +122,27 @@ def test_a_second_run_replaces_the_first_and_a_foreign_directory_is_refused(
     assert answer.code == 2 and "QF108" in answer.err
 
 
+def test_a_file_for_a_directory_is_refused(tmp_path: Path, call: Call) -> None:
+    path = saved(tmp_path, one_layer())
+    for output in (path, Path("/dev/null"), path / "below"):
+        answer = call("from-qdq", path, "-o", output, "-q")
+        assert answer.code in (2, 3) and str(output) in answer.err, answer.err
+        assert "QF108" in answer.err or "QF604" in answer.err
+
+
+def test_what_is_carried_off_and_converted_is_written_last(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        fail("QF213", "planted")
+
+    path, out = saved(tmp_path, one_layer()), tmp_path / "o"
+    assert call("from-qdq", path, "-o", out, "-q").code == 3
+    monkeypatch.setattr("quantflow.stages.from_qdq.outcome", stop)
+    assert call("from-qdq", path, "-o", out, "-q").code == 2
+    assert (out / "40_onnx").exists() and not (out / "50_om").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -140,6 +162,23 @@ def test_wrong_options_are_refused_in_words(
     path = saved(tmp_path, one_layer())
     answer = call("from-qdq", path, "-o", tmp_path / "o", "-q", *arguments)
     assert answer.code == 2 and code in answer.err, answer.err
+
+
+def test_a_dimension_twice_in_a_bucket_is_refused(tmp_path: Path, call: Call) -> None:
+    path = quantized(write_mlp(tmp_path), SCHEMES[0], (4, 16))
+    answer = call("from-qdq", path, "-o", tmp_path / "o", "-q", "--bucket", "batch=4, batch=5")
+    assert answer.code == 2 and "QF109 'batch' is given twice" in answer.err
+    assert "where: --bucket batch=4, batch=5" in answer.err
+
+
+@pytest.mark.parametrize("wrong", ["batch=0", "batch=4,nothing=5"])
+def test_a_bucket_that_is_wrong_is_named_as_it_was_given(
+    tmp_path: Path, call: Call, wrong: str
+) -> None:
+    path = quantized(write_mlp(tmp_path), SCHEMES[0], (4, 16))
+    options = ["--bucket", "batch=1", "--bucket", wrong]
+    answer = call("from-qdq", path, "-o", tmp_path / "o", "-q", *options)
+    assert answer.code == 2 and f"where: --bucket {wrong}\n" in answer.err, answer.err
 
 
 def test_a_float_model_is_sent_to_run(tmp_path: Path, call: Call) -> None:

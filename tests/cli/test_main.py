@@ -1,9 +1,11 @@
 """What stops a command, as an exit status and in words."""
 
+import contextlib
 import errno
 import json
 import os
 import re
+import signal
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -48,6 +50,21 @@ def test_ctrl_c_ends_in_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) ->
     answer = call("explain", "QF101")
     assert answer.code == 130
     assert answer.out == "" and answer.err.count("\n") == 1
+
+
+def test_an_import_that_ctrl_c_broke_off_is_no_bug(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(*_: object, **__: object) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ImportError("import numpy failed")  # which modules written in C++ make of it
+
+    monkeypatch.setattr(__main__, "app", break_off)
+    answer = call("run")
+    assert answer.code == 130 and answer.err.startswith("interrupted; ")
+    stop_with(monkeypatch, ImportError("import numpy failed"))
+    assert call("run").code == 70
 
 
 def _interrupt(*_: object) -> None:
@@ -100,6 +117,32 @@ def test_explain_lists_explains_and_suggests(call: Call) -> None:
     answer = call("explain", "QF2O3")
     assert answer.code == 2 and "QF203" in answer.err
     assert json.loads(call("explain", "QF2O3", "--json").out)["errors"][0]["code"] == "QF107"
+
+
+@pytest.mark.parametrize("name", ["ENOTDIR", "EEXIST", "EISDIR"])
+def test_a_file_where_a_folder_belongs_is_not_a_bug(
+    call: Call, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    number = getattr(errno, name)
+    stop_with(monkeypatch, OSError(number, os.strerror(number), "run/20_ranges.partial"))
+    answer = call("run")
+    assert answer.code == 3 and "where: run/20_ranges.partial" in answer.err
+    assert "move what is in the way" in answer.err
+
+
+def test_the_options_are_those_that_the_readme_names(call: Call) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    said = re.search(r"`run` and the commands of the stages take(.*?)Results go", readme, re.DOTALL)
+    assert said is not None
+    of_stages, of_results, of_all = said[1].split(";")
+    named = [re.findall(r"`(-[\w-]+)", part) for part in (of_stages, of_results, of_all)]
+    assert named == [["--set", "--dry-run", "--limit", "-q", "-v"], ["--run"], ["--json"]]
+    helps = {name: call(name, "--help").out for name in ("run", "sweep", "show", "report", "init")}
+    for name in ("run", "sweep"):
+        assert all(option in helps[name] for option in named[0])
+    for name in ("show", "report"):
+        assert "--run" in helps[name] and "--set" not in helps[name]
+    assert {name for name, text in helps.items() if "--json" not in text} == {"init"}
 
 
 def test_a_full_disk_is_the_environments_fault_and_a_bug_is_not(

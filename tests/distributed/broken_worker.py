@@ -1,4 +1,4 @@
-"""The command line, with worker 1 broken as WORKER_1 says."""
+"""The command line, with worker 1 broken as WORKER_1 says, or all of them by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 def _break(*_: object) -> None:
     if os.environ["WORKER_1"] == "kill":
         os.kill(os.getpid(), 9)
+    if os.environ["WORKER_1"] == "interrupt":
+        raise KeyboardInterrupt
     fail("QF501", "tensor does not fit", where="here")
 
 
 if __name__ == "__main__":
-    if os.environ["RANK"] == "1":
+    if os.environ["RANK"] == "1" or os.environ["WORKER_1"] == "interrupt":
         OnnxRuntimeRunner.run = _break  # type: ignore[method-assign]
     sys.exit(main())

@@ -7,12 +7,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from quantflow.__main__ import main
+from quantflow.runtime.distributed import LEAVE_S
 from tests.cli.tiny_project import write_project
 from tests.graph.blocks import WIDTH
 from tests.graph.masked_blocks import MASK_NAME, masked_encoder
@@ -145,6 +147,16 @@ def test_what_stops_a_worker_is_said_by_the_leader_and_ends_all(copy: Path, port
     assert [code for code, _, _ in done] == [2, 2], done
     assert "QF501" in done[0][2] and "where: worker 1: here" in done[0][2]
     assert done[1][1:] == ("", "")
+    assert not (copy / RANGES).exists()
+
+
+def test_ctrl_c_ends_all_at_once_and_is_said_once(copy: Path, port: int) -> None:
+    start = time.monotonic()
+    command = [str(BROKEN), "calibrate", "-q"]
+    done = _workers(port, 2, command, copy, WORKER_1="interrupt")
+    assert time.monotonic() - start < LEAVE_S
+    assert [code for code, _, _ in done] == [130, 130], done
+    assert done[0][2].count("interrupted; ") == 1 and done[1][1:] == ("", "")
     assert not (copy / RANGES).exists()
 
 

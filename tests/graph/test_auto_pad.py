@@ -54,6 +54,14 @@ def test_a_dilated_kernel_spans_more(dilations):
     assert attribute(node, "pads") == (before, after, before, after)
 
 
+def test_a_dilated_conv_that_pads_by_name_runs_where_its_size_is_known():
+    # onnxruntime refuses it as it is, so the same with pads is held against it.
+    form = "(float[n,2,8,9] x) => (float[n,3,8,9] y) {{ y = Conv<dilations=[2,1], {}>(x, w) }}"
+    weights, feeds = {"w": rand(3, 2, 3, 3)}, {"x": rand(4, 2, 8, 9, seed=3)}
+    named = canonical(build(form.format('auto_pad="SAME_UPPER"'), weights))[0]
+    assert_close(run(named, feeds), run(build(form.format("pads=[2,1,2,1]"), weights), feeds))
+
+
 @pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize("mode", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
 def test_an_output_size_becomes_pads(mode, extra):

@@ -214,6 +214,18 @@ def test_a_graph_that_is_inconsistent_is_said(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("inner", ["F", "G"])
+def test_a_function_that_calls_itself_is_refused(tmp_path: Path, inner: str) -> None:
+    model = build("(float[n,4] x) => (float[n,4] y) { y = own.F(x) }", own=1)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    for name, calls in {"F": inner, "G": "F"}.items():
+        node = helper.make_node(calls, ["a"], ["b"], domain="own")
+        function = helper.make_function("own", name, ["a"], ["b"], [node], imports)
+        model.functions.append(function)
+    (problem,) = refused(saved(tmp_path, model))
+    assert problem.code == "QF201" and "calls itself: 'F' calls" in problem.what
+
+
 # --- external data -----------------------------------------------------------------------------
 
 

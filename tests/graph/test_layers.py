@@ -86,6 +86,7 @@ def test_the_boundary_is_described() -> None:
          "u = Unsqueeze(f, one) h = MatMul(u, w)",
          {"w": rand(1, 4), "one": np.int64([1]), "i0": np.int64(0), "i1": np.int64(1)},
          "input is constant"),
+        ("h = MatMul(x, w)", {"w": rand(4, 0)}, "no numbers"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_int8_says_why_and_is_in_no_group(
@@ -112,8 +113,25 @@ def test_a_product_of_two_variables_is_no_layer() -> None:
 
 def test_a_model_without_layers_is_refused() -> None:
     model = build("(float[batch,4] x) => (float[batch,4] y) { y = Relu(x) }")
-    with pytest.raises(QuantflowError, match="QF210"):
+    with pytest.raises(QuantflowError, match="QF210") as caught:
         described(model)
+    (problem,) = caught.value.problems
+    assert problem.where and problem.fix
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 1), ()])
+def test_a_model_whose_layers_all_stay_float_is_refused_with_the_reasons(
+    shape: tuple[int, ...],
+) -> None:
+    model = build(
+        "(float[4,4] x) => (float[4,4] y) { a = Gemm(x, w, c) b = Gemm(a, w, c) y = MatMul(w, b) }",
+        {"w": W, "c": rand(*shape)},
+    )
+    with pytest.raises(QuantflowError, match="QF210") as caught:
+        described(model)
+    gemm, product = caught.value.problems
+    assert "bias is not a 1-D constant" in gemm.what and gemm.where == "n_a, n_b" and gemm.fix
+    assert "left operand" in product.what and product.where == "n_y"
 
 
 def test_a_weight_that_two_layers_share_is_named_in_both() -> None:

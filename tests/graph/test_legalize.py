@@ -303,6 +303,43 @@ def test_lowering_looks_into_the_branches_of_an_if() -> None:
         check_same(model, {**X3, "c": np.array(flag)}, cann="8.0")
 
 
+def refused_opset(model: onnx.ModelProto) -> str:
+    with pytest.raises(QuantflowError) as caught:
+        canonical(model, "2026")
+    (problem,) = caught.value.problems
+    assert problem.code == "QF209" and "opset 18" in problem.fix
+    return str(problem)
+
+
+def test_an_opset_that_nothing_knows_is_refused() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    text = "(float[b,4] x) => (float[b,3] y) { y = MatMul(x, w) }"
+    assert ops(canonical(build(text, {"w": rand(4, 3)}, opset=newest), "2026")[0]) == ["MatMul"]
+    for version in (newest + 1, 99):
+        model = build(text, {"w": rand(4, 3)}, opset=version)
+        assert f"opset {version} is not known" in refused_opset(model)
+
+
+def test_a_broadcast_that_only_sizes_can_raise_names_the_free_dimension() -> None:
+    text = "(float[{}] x) => (float[?,4] y) {{ y = Add<axis=1, broadcast=1>(x, w) }}"
+    free, fixed = (build(text.format(dims), {"w": rand(4)}, opset=6) for dims in ("n,4", "2,4"))
+    said = refused_opset(free)
+    assert "only without free dimensions: 'n' is" in said and "[model.inputs.NAME]" in said
+    assert "Assertion" not in said
+    assert ops(canonical(fixed, "2026")[0]) == ["Add"]
+
+
+def test_old_files_that_list_their_weights_as_inputs_are_raised() -> None:
+    # Version 3 of the format, which exporters wrote until 2019, asks for that.
+    model = build("(float[b,4] x, float[4,3] w) => (float[b,3] y) { y = MatMul(x, w) }", opset=8)
+    weight = rand(4, 3)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    model.ir_version = 3
+    result, _ = canonical(model, "2026")
+    x = rand(2, 4)
+    assert_close(run_ort(result, {"x": x}), {"y": x @ weight}, 1e-6)
+
+
 def test_lowering_changes_nothing_that_is_old_enough() -> None:
     model = ir.from_proto(build("(float[b,4] x) => (float[b,3] y) { y = MatMul(x, w) }",
                                 {"w": rand(4, 3)}))  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from quantflow.graph.edit import opset
 
@@ -217,6 +217,57 @@ def test_layer_normalization_is_kept_where_it_compiles_and_decomposed_below_17(
     assert_close(run(result, {"x": x}), {"y": expected.astype(np.float32)}, 1e-5)
 
 
+@pytest.mark.parametrize("outputs", [["y", "mu"], ["y", "mu", "iv"], ["y", "", "iv"]])
+@pytest.mark.parametrize("read", [False, True])
+def test_mean_and_deviation_of_a_decomposed_layer_normalization_are_kept(
+    outputs: list[str], read: bool
+) -> None:
+    # Read by the model's user, or by another node.
+    names = [name for name in outputs if name]
+    model = build(
+        "(float[b,4,5] x) => (float[b,4,5] y) { y = LayerNormalization<epsilon=0.01>(x, w) }",
+        {"w": rand(5, seed=1)},
+    )
+    node = model.graph.node[0]
+    node.output[:] = outputs
+    del model.graph.output[:]
+    for name in names:
+        last = f"{name}_read" if read else name
+        if read:
+            model.graph.node.append(helper.make_node("Neg", [name], [last], f"n_{last}"))
+        shape = ["b", 4, 5 if name == "y" else 1]
+        model.graph.output.append(helper.make_tensor_value_info(last, TensorProto.FLOAT, shape))
+    result = check_same(model, {"x": rand(3, 4, 5, seed=3)}, cann="8.0", tolerance=1e-5)
+    assert "LayerNormalization" not in ops(result)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(2, 2), (1, 1.5), (0.5, 0.7), (1, 0.4)])
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [
+        (7, 'y = Upsample<mode="MODE", scales=[1.0, 1.0, A, B]>(x)'),
+        (9, 'y = Upsample<mode="MODE">(x, s)'),
+        (10, 'y = Resize<mode="MODE">(x, s)'),
+    ],
+)
+def test_resizing_before_opset_11_keeps_its_mapping_of_coordinates(
+    version: int, body: str, scales: tuple[float, float], mode: str
+) -> None:
+    if version < 10 and min(scales) < 1:
+        pytest.skip("Upsample does not shrink")
+    first, second = map(float, scales)
+    body = body.replace("MODE", mode).replace("A", f"{first}").replace("B", f"{second}")
+    weights = {} if version == 7 else {"s": np.float32([1, 1, *scales])}
+    model = build(
+        f"(float[b,2,6,6] x) => (float[b,2,h,w] y) {{ {body} }}",
+        weights,
+        opset=version,
+    )
+    check_same(model, {"x": rand(3, 2, 6, 6)})
+    check_same(model, {"x": rand(3, 2, 6, 6)}, cann="8.0")
+
+
 def test_rewrites_reach_into_if_bodies() -> None:
     model = build(
         """(float[b,4] x, bool c) => (float[b,4] y) {
@@ -235,7 +286,7 @@ def test_rewrites_reach_into_if_bodies() -> None:
 
 LOWEST = np.float32(np.finfo(np.float32).min)
 SCORES = rand(2, 4, 4, scale=5)
-MASK = np.ones((2, 1, 4), np.float32)
+MASK = np.ones((2, 1, 4), np.int64)
 MASK[1, 0, 2:] = 0
 
 
@@ -245,7 +296,8 @@ def fill(result: Any, name: str = "big") -> float:
 
 def mask_model(body: str, outputs: str = "", big: Any = LOWEST) -> Any:
     return build(
-        f"(float[b,4,4] s, float[b,1,4] m) => (float[b,4,4] y{outputs}) {{ {body} }}",
+        f"(float[b,4,4] s, int64[b,1,4] keep) => (float[b,4,4] y{outputs}) "
+        f"{{ m = Cast<to=1>(keep) {body} }}",
         {"one": np.float32(1), "half": np.float32(0.5), "big": np.float32(big)},
     )
 
@@ -267,7 +319,7 @@ def test_a_fill_value_that_only_feeds_a_softmax_is_brought_within_fp16(
     model = mask_model(body, big=big)
     if "size" in body:
         model.graph.initializer.append(numpy_helper.from_array(np.int64([1, 4, 4]), "size"))
-    result = check_same(model, {"s": SCORES, "m": MASK})
+    result = check_same(model, {"s": SCORES, "keep": MASK})
     assert fill(result) == -16384.0
     assert "mask fill values beyond fp16 set to 16384 (1x)" in canonical(model)[1]
 
@@ -284,14 +336,40 @@ def test_a_fill_value_that_only_feeds_a_softmax_is_brought_within_fp16(
     ],
 )  # fmt: skip
 def test_a_constant_that_feeds_anything_else_is_left_alone(body: str, outputs: str) -> None:
-    result = check_same(mask_model(body, outputs), {"s": SCORES, "m": MASK})
+    result = check_same(mask_model(body, outputs), {"s": SCORES, "keep": MASK})
     assert fill(result) == LOWEST
+
+
+@pytest.mark.parametrize(
+    ("body", "weights"),
+    [
+        ("a = Mul(s, t) y = Softmax(a)", {"t": np.float32(1e5)}),  # a temperature
+        ("a = Mul(s, t) y = Softmax(a)", {"t": np.float32(-1e5)}),
+        ("a = Add(s, t) y = Softmax(a)", {"t": np.float32([1e5, 7e4, 0, -7e4])}),
+        ("a = Add(s, t) y = Softmax(a)", {"t": np.full(4, -1e6, np.float32)}),  # a shift of all
+        ("a = Sub(t, s) y = Softmax(a)", {"t": np.float32([-1e6, 0, 0, 0])}),
+        ("e = Gather(t, i) a = Mul(e, s) y = Softmax(a)", {"t": rand(9, 4, scale=1e6)}),
+        ("e = Gather(t, i) a = Add(e, s) y = Softmax(a)", {"t": rand(9, 4, scale=1e6)}),
+        # Times what is no mask, as a number of words may be.
+        ("c = ReduceSum(s) a = Mul(c, t) y = Softmax(a)", {"t": np.float32([-1e6, 0, 0, 0])}),
+        ("a = Where(k, s, t) y = LogSoftmax(a)", {"t": np.float32(-1e9)}),
+    ],
+)
+def test_large_constants_that_are_no_fill_stay(body: str, weights: dict[str, Any]) -> None:
+    flags = np.array([True, True, False, True])
+    model = build(
+        f"(float[b,4,4] s, int64[b,1] i) => (float[b,4,4] y) {{ {body} }}", {**weights, "k": flags}
+    )
+    feeds = {"s": rand(2, 4, 4, scale=1e-5), "i": np.int64([[1], [5]])}
+    result, notes = canonical(model)
+    assert not any("mask fill" in note for note in notes)
+    assert_close(run(result, feeds), run(model, feeds))
 
 
 @pytest.mark.parametrize("big", [-65504.0, -1e4])
 def test_what_fp16_can_hold_is_left_alone(big: float) -> None:
     model = mask_model("k = Greater(m, half) a = Where(k, s, big) y = Softmax(a)", big=big)
-    assert fill(check_same(model, {"s": SCORES, "m": MASK})) == big
+    assert fill(check_same(model, {"s": SCORES, "keep": MASK})) == big
 
 
 @pytest.mark.parametrize(
@@ -305,7 +383,7 @@ def test_minus_infinity_in_a_mask_is_brought_within_fp16(body: str) -> None:
     model = mask_model(body, big=-np.inf)
     model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
     # check_same holds the outputs against those of the original in onnxruntime.
-    assert fill(check_same(model, {"s": SCORES, "m": MASK})) == -16384.0
+    assert fill(check_same(model, {"s": SCORES, "keep": MASK})) == -16384.0
 
 
 def test_plus_infinity_and_nan_stay() -> None:
@@ -322,7 +400,7 @@ def test_a_row_that_is_masked_throughout_attends_by_its_scores() -> None:
     model = mask_model("k = Greater(m, half) f = Where(k, zero, big) a = Add(s, f) y = Softmax(a)")
     model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
     model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.float32(-np.inf), "big"))
-    feeds = {"s": SCORES, "m": np.zeros((2, 1, 4), np.float32)}
+    feeds = {"s": SCORES, "keep": np.zeros((2, 1, 4), np.int64)}
     assert np.isnan(run(model, feeds)["y"]).all()
     found = run(canonical(model)[0], feeds)["y"]
     # Adding 16384 leaves scores 2**-10 apart.

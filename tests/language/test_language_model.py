@@ -91,9 +91,12 @@ def test_scores_are_perplexities_of_one_group_alone(run: Path) -> None:
     sweep = SweepRecord.read(run / "30_sweep" / "sweep.json")
     assert sweep.metric == "perplexity" and len(sweep.scores) == 9
     # Perplexity is no distance: INT8 may happen to foretell a text better than float.
-    of_float = {score.value / np.exp(score.damage) for score in sweep.scores}
-    assert max(of_float) == pytest.approx(min(of_float), rel=1e-9)
-    damages = [score.damage for score in sweep.scores if score.role == "ffn"]
+    for seen in {score.samples for score in sweep.scores}:
+        scores = [score for score in sweep.scores if score.samples == seen]
+        of_float = {score.one_in.value / np.exp(score.one_in.damage) for score in scores}
+        assert max(of_float) == pytest.approx(min(of_float), rel=1e-9)
+    assert max(score.samples for score in sweep.scores) == sweep.search_samples == 6
+    damages = [score.one_in.damage for score in sweep.scores if score.role == "ffn"]
     assert damages == sorted(damages, reverse=True)
     assert not list((run / "30_sweep").glob("tmp*"))
 

@@ -344,6 +344,15 @@ def test_scales_that_do_not_fit_their_tensor_are_refused() -> None:
     assert caught.value.problems[0].code == "QF230"
 
 
+@pytest.mark.parametrize("axis", [2, 5, -3])
+def test_scales_along_an_axis_that_a_weight_has_not_are_refused(axis: int) -> None:
+    square = integers(5, 5).astype(INT8)
+    with pytest.raises(QuantflowError) as caught:
+        found_in(one_layer(weight=square, weight_scale=FIVE, axis=axis, shape="4,5"))
+    (problem,) = caught.value.problems
+    assert problem.code == "QF230" and f"axis {axis}" in problem.what
+
+
 # --- the graph ------------------------------------------------------------------------------------
 
 

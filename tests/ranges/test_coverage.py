@@ -169,6 +169,20 @@ def test_few_samples_cannot_tell() -> None:
     assert found.p_value == pytest.approx(0.1) and found.verdict == "pass"
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_without_a_finite_value_reaches_nowhere() -> None:
+    none = TensorStatistics(
+        histogram=observe(np.full((4, 8), np.nan, np.float32)),
+        sample_low=np.full(4, np.inf),
+        sample_high=np.full(4, -np.inf),
+        nonfinite_samples=(0, 1, 2, 3),
+        rows=np.zeros((0, 0), np.float32),
+    )
+    ids = [f"held[{i}]" for i in range(4)]
+    found = coverage_row("t", "group", none, none, ids, Bounds(-1, 1), tensors=1)
+    assert found.verdict == "pass" and found.reach == 1 and found.worst_samples == ()
+
+
 # --- what counts as outside --------------------------------------------------------------------
 
 

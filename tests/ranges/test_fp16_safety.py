@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from quantflow.artifacts.ranges_record import Fp16Tensor
 from quantflow.graph.edit import copy_model
 from quantflow.graph.model_io import model_bytes
-from quantflow.ranges.fp16_probe import instrument
+from quantflow.ranges import fp16_watch
 from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 
@@ -148,15 +148,72 @@ def test_large_initializers_make_islands_of_their_readers_only() -> None:
     assert island.absmax == pytest.approx(3.4e38)
 
 
-def test_only_scalars_leave_the_model_and_the_original_is_untouched() -> None:
-    model = _square_mean(18)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_an_initializer_of_65504_fits_and_one_that_exceeds_it_does_not(sign: int) -> None:
+    nodes = [helper.make_node("Min" if sign > 0 else "Max", ["x", "limit"], ["y"], "limit")]
+    for magnitude, islands in ((65504, []), (65508, ["limit"])):
+        model = _model(nodes, {"limit": np.float32([0] * 7 + [sign * magnitude])}, "y")
+        found = _measure(model, [np.ones(WIDTH, np.float32)])
+        assert not any(tensor.overflow for tensor in found.values())
+        assert [island.node for island in find_islands(model, found.values())] == islands
+
+
+def test_the_model_itself_is_not_changed() -> None:
+    model = _square_mean(18, typed=False)
     before = model_bytes(copy_model(model))
-    instrumented, probes = instrument(model)
+    _measure(model, [np.ones(WIDTH, np.float32)])
     assert model_bytes(model) == before
-    runner = OnnxRuntimeRunner(model_bytes(instrumented))
-    assert len(runner.outputs) == 4 * len(probes)
-    values = runner.run({"x": np.ones((5, WIDTH), np.float32)})
-    assert all(value.shape == () for value in values.values())
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch": 2}])
+def test_measures_do_not_depend_on_the_pieces_of_the_model(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(rng.standard_normal(WIDTH) * 10.0**-e).astype(np.float32) for e in range(5)]
+    whole, built = _measure(_square_mean(18, **settings), rows), list[ir.Model]()
+    monkeypatch.setattr(fp16_watch, "FETCHED_BYTES", 1)
+
+    def make(part: ir.Model) -> OnnxRuntimeRunner:
+        built.append(part)
+        return OnnxRuntimeRunner(part)
+
+    seen = list[int]()
+    parts = measure_fp16(
+        _square_mean(18, **settings),
+        make,
+        [{"x": row} for row in rows],
+        batch=2,
+        progress=lambda _, done, total: seen.append(done if total == 5 else -1),
+    )
+    assert {tensor.tensor: tensor for tensor in parts} == whole
+    assert len(built) == 6
+    assert seen == sorted(seen) and seen[-1] == 5 and seen.count(5) == 1
+
+
+def test_samples_of_several_lengths_are_measured_together() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["y"], "negate")]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "length"])],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    model = ir.from_proto(helper.make_model(graph, opset_imports=opset, ir_version=8))
+    rows = [np.array(row, np.float32) for row in ([1, 2e-8], [1e5, 1, 1, 1e-5], [0, 1])]
+    found = _measure(model, rows)["y"]
+    assert found.absmax == np.float32(1e5)
+    assert found.flushed_fraction == pytest.approx(0.5 / 3)
+    assert found.subnormal_fraction == pytest.approx((0.5 + 0.25) / 3)
+
+
+def test_sequences_are_not_measured() -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"], "both"),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], "concat", axis=0),
+    ]
+    assert list(_measure(_model(nodes, {}, "y"), [np.ones(WIDTH, np.float32)])) == ["x", "y"]
 
 
 def test_integer_tensors_are_not_measured() -> None:

@@ -272,6 +272,7 @@ def sweep(*, verified: bool = True) -> SweepRecord:
             score("head", "classifier", 0.02, 0.019, tied=True),
             score("block.qk", "qkv", 0.004, 0.0055, tied=False),
         ),
+        sides_samples=16,
         rank_stability=0.875,
         in_out_correlation=0.5,
         curve=(

@@ -40,7 +40,6 @@ def test_a_side_that_was_measured_of_no_group_has_no_column_and_one_of_some_has_
     sheet = scores_sheet(perplexity_sweep())
     assert "weights" not in sheet.head
     assert column(sheet, "activations") == ["-", "10.00%"]
-    # Sides are measured on the samples that all groups are measured on.
     assert "Weights, activations: damage with only these of it in INT8, on 16 samples" in sheet.note
 
 

@@ -86,6 +86,39 @@ def test_a_model_that_onnxruntime_refuses_is_said_with_its_message(tmp_path: Pat
     assert failing(tmp_path / "none.onnx").problems[0].where == str(tmp_path / "none.onnx")
 
 
+def one_node(op_type: str, constant: np.ndarray[Any, Any]) -> bytes:
+    graph = helper.make_graph(
+        [helper.make_node(op_type, ["x", "c"], ["y"], "here")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(constant, "c")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model.SerializeToString()
+
+
+def test_a_model_that_stops_on_its_inputs_names_the_node_and_their_shapes(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    runner = OnnxRuntimeRunner(one_node("Add", np.ones((4, 3), np.float32)))
+    assert runner.run({"x": np.ones((4, 3), np.float32)})["y"].shape == (4, 3)
+    with pytest.raises(QuantflowError) as caught:
+        runner.run({"x": np.ones((8, 3), np.float32)})
+    (problem,) = caught.value.problems
+    assert problem.code == "QF213" and problem.where == "Add here, inputs x (8, 3)"
+    assert "4 by 8" in problem.what and "[model.inputs.NAME]" in problem.fix
+    assert capfd.readouterr().err == ""  # nothing of onnxruntime's own
+
+
+def test_a_model_that_asks_for_too_much_memory_says_so() -> None:
+    runner = OnnxRuntimeRunner(one_node("Expand", np.array([2**40, 3])))
+    with pytest.raises(QuantflowError) as caught:
+        runner.run({"x": np.ones((1, 3), np.float32)})
+    (problem,) = caught.value.problems
+    assert problem.code == "QF607" and problem.where.startswith("Expand here")
+
+
 def test_unsigned_times_signed_products_do_not_saturate() -> None:
     # 255 * 127 * 64 = 2,072,640; processors with AVX2 alone saturate without the session option.
     graph = helper.make_graph(

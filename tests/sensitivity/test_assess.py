@@ -129,11 +129,14 @@ def test_a_group_that_rarely_hurts_goes_on_behind_others_that_are_dropped() -> N
     assert samples_seen(found)[7] == 16 and found.scores[0].group == "g7"
 
 
-def test_whoever_was_dropped_does_not_come_back_when_later_samples_are_easier() -> None:
+def test_whoever_was_dropped_stays_behind_when_later_samples_are_easier() -> None:
     # The first samples are ten times as hard as the others, for all groups alike.
     hard = np.array([10.0] * 4 + [1.0] * 12)
     found = fake_assessment(additive(clear_table(16) * hard), EIGHT, 16).run()
     assert samples_seen(found) == [16, 16, 8, 8, 4, 4, 4, 4]
+    # Nor does it pass others for having seen the hard samples alone.
+    assert [score.group for score in found.scores] == list(EIGHT)
+    assert found.scores[4].one_in.damage > found.scores[0].one_in.damage
 
 
 @settings(max_examples=25, deadline=None)

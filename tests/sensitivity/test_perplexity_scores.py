@@ -13,6 +13,8 @@ from tests.graph.models import build, rand
 from .builders import Bench, assessment, bench, brute_force, names, outputs_of
 
 WORDS, LENGTH = 13, 9
+LENGTHS = (9, 9, 5, 1, 9, 7, 2)
+"""Of the texts; a single token foretells nothing."""
 DIMS = {"batch": 2, "length": LENGTH}
 
 
@@ -38,14 +40,14 @@ def language() -> Bench:
             "ids": rng.integers(0, WORDS, LENGTH),
             MASK_NAME: (np.arange(LENGTH) < length).astype(np.int64),
         }
-        for length in (9, 9, 5, 9, 2)
+        for length in LENGTHS
     ]
     metrics = {"perplexity": perplexity_metric("ids")}
     return bench(proto, samples, DIMS, mask=MASK_NAME, metrics=metrics)
 
 
 def torch_loss(language: Bench, results: list[dict[str, np.ndarray]]) -> np.ndarray:
-    """Mean cross entropy of every sample's next token, over what is no padding."""
+    """Mean cross entropy of every text's next token; NaN for a text of one."""
     losses = list[float]()
     for sample, result in zip(language.samples, results, strict=True):
         length = int(sample[MASK_NAME].sum())
@@ -57,7 +59,9 @@ def torch_loss(language: Bench, results: list[dict[str, np.ndarray]]) -> np.ndar
 
 def test_every_score_is_the_loss_of_a_fresh_graph(language: Bench) -> None:
     of_float = torch_loss(language, outputs_of(language, language.static))
-    assert language.probe.of_float["perplexity"] == pytest.approx(of_float, rel=1e-5)
+    assert language.probe.of_float["perplexity"] == pytest.approx(of_float, rel=1e-5, nan_ok=True)
+    assert language.probe.weights["perplexity"].tolist() == [length - 1 for length in LENGTHS]
+    assert np.isnan(of_float).tolist() == [length == 1 for length in LENGTHS]
     everything = torch_loss(language, brute_force(language, names(language)))
     found = assessment(language, metric="perplexity").run()
     assert {score.group for score in found.scores} == set(names(language))
@@ -67,11 +71,13 @@ def test_every_score_is_the_loss_of_a_fresh_graph(language: Bench) -> None:
         others = [name for name in names(language) if name != score.group]
         without = torch_loss(language, brute_force(language, others))
         # The mean over texts of the loss; what a person is told is its exponential.
-        assert score.one_in.value == pytest.approx(np.exp(alone.mean()), rel=1e-5)
-        assert score.one_in.damage == pytest.approx((alone - of_float).mean(), abs=1e-6)
+        assert score.one_in.value == pytest.approx(np.exp(np.nanmean(alone)), rel=1e-5)
+        assert score.one_in.damage == pytest.approx(np.nanmean(alone - of_float), abs=1e-6)
         assert score.one_in.low <= score.one_in.damage <= score.one_in.high
-        assert score.one_out.value == pytest.approx(np.exp(without.mean()), rel=1e-5)
-        assert score.one_out.damage == pytest.approx((everything - without).mean(), abs=1e-6)
+        assert score.weights is not None and np.isfinite(score.weights)
+        assert score.samples == len(LENGTHS) - 1
+        assert score.one_out.value == pytest.approx(np.exp(np.nanmean(without)), rel=1e-5)
+        assert score.one_out.damage == pytest.approx(np.nanmean(everything - without), abs=1e-6)
     damages = [x.one_in.damage for x in found.scores if not x.tied]
     assert damages == sorted(damages, reverse=True) and max(map(abs, damages)) > 0.01
 

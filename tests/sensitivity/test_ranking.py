@@ -179,6 +179,37 @@ def test_a_small_gain_is_no_worse_than_nothing() -> None:
     }) == ["harm", "none", "gain"]  # fmt: skip
 
 
+# --- fewer samples ------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 7), st.integers(2, 12), st.integers(0, 2**16))
+def test_where_samples_are_hard_for_all_alike_fewer_of_them_change_nothing(
+    count: int, samples: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.permutation(np.arange(1.0, count + 1))
+    damage = sizes[:, None] * rng.lognormal(sigma=2, size=samples)
+    partial = damage.copy()
+    for group in range(1, count):
+        partial[group, rng.integers(1, samples + 1) :] = np.nan
+    expected = sorted(range(count), key=lambda group: -sizes[group])
+    assert list(unnamed(damage).order) == expected
+    assert list(unnamed(partial).order) == expected
+
+
+def test_samples_that_nobody_was_measured_on_count_for_nothing() -> None:
+    damage = np.array([[1.0, np.nan, 3.0, 2.0], [2.0, np.nan, 3.5, 4.0], [9.0, np.nan, 1.0, 0.0]])
+    found = unnamed(damage)
+    assert found.order == (2, 1, 0)
+    assert np.isfinite(found.means).all()
+
+
+def test_groups_that_do_no_harm_are_compared_as_they_are() -> None:
+    damage = np.array([[0.0, 0.0, 0.0], [-1.0, np.nan, np.nan], [-0.5, np.nan, np.nan]])
+    assert unnamed(damage).order == (0, 2, 1)
+
+
 # --- who goes on --------------------------------------------------------------------------------
 
 

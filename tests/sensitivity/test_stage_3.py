@@ -14,6 +14,7 @@ from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.sweep_record import CurvePoint, PolicyResult, SideResult
 from quantflow.errors import QuantflowError
 from quantflow.export.deployed import deployed_layers
 from quantflow.graph.model_io import load_model
@@ -35,6 +36,11 @@ PIN_BOTH = (
 ATTENTION = {"n_A0q+n_A0k+n_A0v0", "n_A0o", "n_A1q+n_A1k+n_A1v0", "n_A1o"}
 
 
+def cosine_of(measured: CurvePoint | PolicyResult | SideResult) -> float:
+    """Mean cosine over the samples."""
+    return next(measure.value for measure in measured.measures if measure.metric == "cosine")
+
+
 def run_folder(config: Path) -> Path:
     return config.parent / "run"
 
@@ -52,13 +58,15 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_layers_that_only_hurt_together_are_caught(tmp_path: Path) -> None:
     config = redundant_project(tmp_path)
-    run_until("30_sweep", config)
+    run_until("30_sweep", config, "plan.boundary_macs=0.0")
     plan, record = read_sweep(config)
-    damage = {score.group: score.damage for score in record.scores}
-    # Alone, neither does anything; together they leave nothing of the output.
-    assert abs(damage["n_a"]) < 1e-9 and abs(damage["n_b"]) < 1e-9
-    assert record.curve[0].fp16_groups == () and record.curve[0].cosine_mean < 0.1
-    assert next(x for x in record.policies if x.policy == "none").cosine_mean < 0.1
+    scores = {score.group: score for score in record.scores}
+    for name in ("n_a", "n_b"):
+        # Alone, neither does anything; together they leave nothing of the output.
+        assert abs(scores[name].one_in.damage) < 1e-9
+        assert scores[name].one_out.damage > 0.9
+    assert record.curve[0].fp16_groups == () and cosine_of(record.curve[0]) < 0.1
+    assert cosine_of(next(x for x in record.policies if x.policy == "none")) < 0.1
     assert len({"n_a", "n_b"} & set(plan.fp16_groups)) == 1
     assert record.verified and record.reasons == ()
     # What the search added before it came to them has gone back to INT8.
@@ -70,9 +78,11 @@ def test_a_budget_that_pins_put_out_of_reach_is_said_to_be(tmp_path: Path) -> No
     run_until("30_sweep", config, PIN_BOTH)
     plan, record = read_sweep(config)
     assert not record.verified and not {"n_a", "n_b"} & set(plan.fp16_groups)
-    (reason,) = record.reasons
-    assert "no plan meets the budget" in reason and "0.99" in reason
-    assert all(p.cosine_mean < 0.1 for p in record.curve)
+    first, *others = record.reasons
+    assert "no plan meets the budget" in first and "cosine_mean is 0.99" in first
+    assert any("activations alone" in reason for reason in others)
+    assert not any("fp16 itself" in reason or "weights alone" in reason for reason in others)
+    assert all(cosine_of(point) < 0.1 for point in record.curve)
 
 
 def test_an_outlier_layer_is_the_one_that_goes_to_fp16(tmp_path: Path) -> None:
@@ -89,9 +99,47 @@ def test_an_outlier_layer_is_the_one_that_goes_to_fp16(tmp_path: Path) -> None:
     config = write_project(tmp_path, model, {"x": rand(40, 16)}, {"batch": 2})
     run_until("30_sweep", config)
     plan, record = read_sweep(config)
-    assert record.scores[0].group == "n_b" and not record.scores[0].tied
+    first = record.scores[0]
+    assert first.group == "n_b" and not first.tied and first.rank_high == 1
+    assert first.activations is not None and first.weights is not None
+    assert first.activations > 10 * first.weights
     assert plan.fp16_groups == ["n_b"] and record.verified
     assert "rank 1" in plan.groups["n_b"].reason
+
+
+FIGURE = """
+import numpy as np
+
+def margin(sample, inputs, outputs):
+    # By how much the first class leads at the real positions; the output has no padding left.
+    assert outputs["y"].shape == inputs["x"].shape and sample
+    return float((outputs["y"][:, 0] - outputs["y"][:, 1:].mean(axis=1)).mean())
+"""
+
+
+def test_a_users_figure_ranks_groups_and_bounds_the_plan(tmp_path: Path) -> None:
+    config = encoder_project(tmp_path, blocks=1)
+    (tmp_path / "figure.py").write_text(FIGURE)
+    task = 'task={kind="function", function="figure:margin", higher_is_better=true}'
+    task_of = (task, 'plan.metric="function"', "plan.halving=false")
+    loose = (*task_of, "budget.task_drop=0.5")
+    run_until("30_sweep", config, *loose)
+    plan, record = read_sweep(config)
+    assert record.metric == "function" and record.verified and plan.fp16_groups == []
+    result = next(x for x in record.policies if x.policy == "auto")
+    assert [(x.metric, x.limit) for x in result.measures] == [("function", 0.5), ("cosine", None)]
+    # The float model's own figure is what damages are counted from, for all groups alike.
+    of_float = {score.one_in.value + score.one_in.damage for score in record.scores}
+    assert max(of_float) == pytest.approx(min(of_float), abs=1e-9)
+    tight = (*task_of, "budget.task_drop=0.0001")
+    run_until("30_sweep", config, *tight)
+    plan, record = read_sweep(config)
+    assert plan.fp16_groups or not record.verified
+    assert all(point.measures[0].metric == "function" for point in record.curve)
+    # The function's text is part of what the stage is made from.
+    assert not run_until("30_sweep", config, *tight)[-1].ran
+    (tmp_path / "figure.py").write_text(FIGURE.replace("outputs", "out").replace("# By", "# by"))
+    assert run_until("30_sweep", config, *tight)[-1].ran
 
 
 # --- policies and pins --------------------------------------------------------------------------
@@ -110,13 +158,17 @@ def test_the_configuration_chooses_the_policy(
     if fp16 is not None:
         assert set(plan.fp16_groups) == fp16
         assert record.scores == () and record.curve == () and record.search_samples == 0
+        assert record.sides == () and record.rank_stability is None
     else:
         assert len(record.scores) == len(plan.groups) and record.search_samples == 12
+        assert [x.side for x in record.sides] == ["fp16", "weights", "activations", "int8"]
+        assert record.rank_stability is not None and record.rank_stability > 0.5
     named = {x.policy: x for x in record.policies}
     assert named["none"].int8_mac_fraction == 1 and named["none"].fp16_groups == 0
     assert named["attention"].fp16_groups == 4
     result = named[policy]
-    assert record.verified == result.meets_budget == (result.cosine_mean >= record.budget)
+    assert record.verified == result.meets_budget == (cosine_of(result) >= 0.99)
+    assert record.metric == "cosine" and record.most_fp16_groups is None
     assert record.plan_digest == file_digest(run_folder(base) / "30_sweep" / "plan.json")
 
 

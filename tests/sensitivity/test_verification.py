@@ -8,55 +8,114 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantflow.artifacts.journal import Journal
 from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.export.deploy import deploy_model
 from quantflow.export.lowering import lower
-from quantflow.graph.bucket import bucket_model
-from quantflow.graph.model_io import load_model
+from quantflow.export.qdq import Side, qdq_model
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
+from quantflow.runtime.workers import ALONE
+from quantflow.sensitivity.ledger import Ledger
 from quantflow.sensitivity.verification import Verifier
+from quantflow.stages.work_3_sweep import Parts
 from tests.export.builders import make_plan, run
 from tests.graph.masked_blocks import MASK_NAME
 from tests.graph.models import build, rand
 
 from .builders import cosine
-from .projects import context_of, encoder_project, read_model, run_until, write_project
+from .projects import context_of, encoder_project, run_until, write_project
 
 
-def verifier_of(config: Path) -> Verifier:
-    folder = config.parent / "run"
-    settings = context_of(config).config
-    dims = settings.target.buckets[0]
-    return Verifier(
-        model=bucket_model(load_model(folder / "00_model" / "model.onnx"), dims),
-        dims=dims,
-        record=read_model(config),
-        ranges=RangesRecord.read(folder / "20_ranges" / "ranges.json"),
-        samples=SampleSet(folder / "10_set" / "heldout"),
-        config=settings,
-    )
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = encoder_project(tmp_path_factory.mktemp("encoder"))
+    run_until("20_ranges", config)
+    return config
+
+
+def verifier_of(config: Path, *overrides: str, journal: Path | None = None) -> Verifier:
+    ledger = Ledger(Journal(journal) if journal else None, ALONE)
+    return Parts(context_of(config, *overrides), ledger).verifier
+
+
+def cosines(config: Path, verifier: Verifier, model: object) -> np.ndarray:
+    """Of the held-out samples, one by one, each twice to fill the batch."""
+    found = list[float]()
+    for sample in SampleSet(config.parent / "run" / "10_set" / "heldout"):
+        feeds = {name: np.stack([array, array]) for name, array in sample.items()}
+        real = sample[MASK_NAME].astype(bool)
+        exact, other = (run(x, feeds)["y"][0][real] for x in (verifier.model, model))  # type: ignore
+        found.append(cosine(exact, other))
+    return np.array(found)
 
 
 @pytest.mark.parametrize("fp16", [[], ["n_A0o", "n_F1a"]])
-def test_a_plan_is_judged_by_its_lowered_deploy_model(tmp_path: Path, fp16: list[str]) -> None:
-    config = encoder_project(tmp_path)
-    run_until("20_ranges", config)
-    verifier = verifier_of(config)
+def test_a_plan_is_judged_by_its_lowered_deploy_model(encoder: Path, fp16: list[str]) -> None:
+    verifier = verifier_of(encoder)
     plan = make_plan(verifier.record, fp16)
     found = verifier.run(plan)
     deploy = deploy_model(verifier.model, verifier.record, verifier.factors(plan))
     lowered = lower(deploy, fp19=True, emulate_fp16=True, islands=frozenset())
-    cosines = list[float]()
-    for sample in verifier.samples:  # one by one, each twice to fill the batch
-        feeds = {name: np.stack([array, array]) for name, array in sample.items()}
-        real = sample[MASK_NAME].astype(bool)
-        exact, other = (run(model, feeds)["y"][0][real] for model in (verifier.model, lowered))
-        cosines.append(cosine(exact, other))
-    assert found.cosine_mean == pytest.approx(float(np.mean(cosines)), abs=1e-6)
-    assert found.cosine_min == pytest.approx(min(cosines), abs=1e-6)
-    assert found.cosine_low <= found.cosine_mean <= found.cosine_high
-    assert found.fp16_groups == len(fp16)
+    expected = cosines(encoder, verifier, lowered)
+    (measure,) = found.measures
+    assert measure.metric == "cosine" and measure.limit == pytest.approx(0.01)
+    assert measure.value == pytest.approx(expected.mean(), abs=1e-6)
+    assert measure.damage == pytest.approx(1 - expected.mean(), abs=1e-6)
+    assert measure.low <= measure.damage <= measure.high
+    assert found.cosine_min == pytest.approx(expected.min(), abs=1e-6)
+    assert found.fp16_groups == len(fp16) and found.meets_budget
+    macs = {group.name: group.macs for group in verifier.record.groups}
+    share = 1 - sum(macs[name] for name in fp16) / sum(macs.values())
+    assert found.int8_mac_fraction == pytest.approx(share)
+    assert found.cost == verifier.cost.of(fp16)
+
+
+@pytest.mark.parametrize("side", ["weights", "activations"])
+def test_one_side_is_fake_quantized_in_an_otherwise_float_model(encoder: Path, side: Side) -> None:
+    verifier = verifier_of(encoder)
+    plan = make_plan(verifier.record, ["n_A0o"])
+    (measure,) = verifier.one_side(plan, side)
+    twin = qdq_model(verifier.model, verifier.record, verifier.factors(plan), side)
+    expected = cosines(encoder, verifier, twin)
+    assert measure.damage == pytest.approx(1 - expected.mean(), abs=1e-6)
+    assert measure.damage > 1e-6
+
+
+def test_further_limits_of_the_budget_hold_whatever_the_accuracy(encoder: Path) -> None:
+    for limit in ("budget.fp16_groups=1", "budget.int8_mac_fraction=0.95"):
+        verifier = verifier_of(encoder, limit)
+        assert verifier.run(make_plan(verifier.record)).meets_budget
+        found = verifier.run(make_plan(verifier.record, ["n_A0o", "n_F1a"]))
+        assert found.measures[0].meets and not found.meets_budget
+
+
+def test_what_the_budget_asks_comes_first_and_the_cosine_is_always_there(encoder: Path) -> None:
+    task = 'task={kind="agreement"}'
+    found = verifier_of(encoder, task, "budget.agreement_fraction=0.5")
+    measures = found.run(make_plan(found.record)).measures
+    assert [(x.metric, x.limit) for x in measures] == [("agreement", 0.5), ("cosine", None)]
+    assert measures[0].damage == pytest.approx(1 - measures[0].value) and measures[0].damage >= 0
+    both = verifier_of(encoder, task, "budget.agreement_fraction=0.5", "budget.cosine_mean=0.9")
+    measures = both.run(make_plan(both.record)).measures
+    assert {x.metric: x.limit for x in measures} == {"agreement": 0.5, "cosine": pytest.approx(0.1)}
+
+
+def test_a_plan_that_was_run_before_a_kill_is_not_run_again(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = verifier_of(encoder, journal=tmp_path / "j")
+    plan = make_plan(first.record, ["n_A0o"])
+    expected, side = first.run(plan), first.one_side(plan, "weights")
+    again = verifier_of(encoder, journal=tmp_path / "j")
+
+    def never(*_: object) -> None:
+        raise AssertionError("it was run before")
+
+    monkeypatch.setattr(OnnxRuntimeRunner, "run", never)
+    named = plan.model_copy(update={"policy": "auto"})
+    assert again.run(named) == expected.model_copy(update={"policy": "auto"})
+    assert again.one_side(plan, "weights") == side
 
 
 def test_nan_meets_no_budget_and_prints_no_warning(tmp_path: Path) -> None:
@@ -67,11 +126,15 @@ def test_nan_meets_no_budget_and_prints_no_warning(tmp_path: Path) -> None:
     )
     config = write_project(tmp_path, model, {"x": rand(40, 8)}, {"batch": 2})
     run_until("20_ranges", config)
-    verifier = verifier_of(config)
+    verifier = verifier_of(config, journal=tmp_path / "j")
     plan = make_plan(verifier.record)  # without the islands that the overflow asks for
     assert isinstance(plan, PrecisionPlan) and not plan.islands
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         found = verifier.run(plan)
-    assert np.isnan(found.cosine_mean) and np.isnan(found.cosine_low)
-    assert not found.meets_budget
+    (measure,) = found.measures
+    assert np.isnan([measure.value, measure.damage, measure.low, measure.high]).all()
+    assert np.isnan(found.cosine_min) and not found.meets_budget
+    # NaN is a number like any other to the journal.
+    again = verifier_of(config, journal=tmp_path / "j").run(plan)
+    assert again.to_json() == found.to_json()

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from quantflow.__main__ import main
 from quantflow.artifacts.export_record import ExportRecord
@@ -72,6 +75,17 @@ def test_granularity_is_the_layer_s_own(run: Path) -> None:
     assert counts == {"first": 1, "second": 32, "head": 8}
     told = {layer.layer: layer.weight_granularity for layer in record.layers}
     assert told == {"first": "per-tensor", "second": "per-channel", "head": "per-channel"}
+    # A symmetric scale maps the largest magnitude, of the tensor or of the column, to 127.
+    stored = {x.name: numpy_helper.to_array(x) for x in _initializers(run.parent / "model.onnx")}
+    first, *others = (np.abs(stored[f"w{i}"].astype(np.float64)) for i in range(3))
+    scales = [layer.scale_w for layer in record.layers]
+    np.testing.assert_allclose(scales[0], [first.max() / 127], rtol=1e-6)
+    for found, weight in zip(scales[1:], others, strict=True):
+        np.testing.assert_allclose(found, weight.max(axis=0) / 127, rtol=1e-6)
+
+
+def _initializers(path: Path) -> Any:
+    return onnx.load(path).graph.initializer
 
 
 def test_what_was_overridden_is_recorded(run: Path) -> None:

@@ -48,6 +48,12 @@ class OutputFeatures:
     def _outputs(self) -> list[TensorInfo]:
         return [info for info in self.record.outputs if info.dtype.startswith("float")]
 
+    @property
+    def _mask(self) -> TensorInfo | None:
+        """The mask, where it has one entry a position: only that is padding of the outputs."""
+        mask = self.record.mask
+        return mask if mask is not None and len(mask.shape) == 2 else None
+
     def __call__(
         self, samples: Sequence[Feeds], label: str, progress: Progress = no_progress
     ) -> NDArray[np.float64]:
@@ -59,7 +65,7 @@ class OutputFeatures:
             progress: called after every batch.
         """
         found = np.zeros((len(samples), len(self.names)))
-        mask, done = self.record.mask, 0
+        mask, done = self._mask, 0
         for part in batches(self._without_padding(samples), self.batch):
             values = self.runner.run(part.feeds)
             for row, index in enumerate(part.indices):
@@ -75,8 +81,8 @@ class OutputFeatures:
 
     def _without_padding(self, samples: Sequence[Feeds]) -> Iterator[Feeds]:
         """Samples without most of the padding behind them, which only costs time."""
-        mask = self.record.mask
-        if mask is None or len(mask.shape) != 2 or isinstance(mask.shape[1], int):
+        mask = self._mask
+        if mask is None or isinstance(mask.shape[1], int):
             yield from samples
             return
         for sample in samples:

@@ -11,8 +11,9 @@ from quantflow.graph.edit import opset, replace_node
 def decompose_layer_norm(model: ir.Model) -> int:
     """Rewrite ``LayerNormalization`` as ``(x - mean) / sqrt(mean((x - mean)^2) + eps) * w + b``.
 
-    Nodes that use further outputs, or whose axes cannot be told, are left alone. The axes are an
-    input of ReduceMean from opset 18 on, an attribute before.
+    Its further outputs are the mean and the inverse of the standard deviation. Nodes whose axes
+    cannot be told are left alone. The axes are an input of ReduceMean from opset 18 on, an
+    attribute before.
     """
     nodes = [node for node in model.graph.all_nodes() if node.op_type == "LayerNormalization"]
     nodes = [node for node in nodes if _can_decompose(node)]
@@ -22,8 +23,7 @@ def decompose_layer_norm(model: ir.Model) -> int:
 
 
 def _can_decompose(node: ir.Node) -> bool:
-    known = node.attributes.get_int("axis", -1) < 0 or getattr(node.inputs[0], "shape", None)
-    return bool(known) and not any(output.uses() for output in node.outputs[1:])
+    return node.attributes.get_int("axis", -1) < 0 or bool(getattr(node.inputs[0], "shape", None))
 
 
 def _decompose(node: ir.Node, *, axes_as_input: bool) -> None:
@@ -48,5 +48,14 @@ def _decompose(node: ir.Node, *, axes_as_input: bool) -> None:
     result = tape.op("Mul", [tape.op("Div", [centred, deviation]), weight])
     if bias is not None:
         result = tape.op("Add", [result, bias])
-    node.resize_outputs(1)
-    replace_node(node, tape, result)
+    results = [result]
+    if any(_is_read(output) for output in node.outputs[1:]):
+        results += [mean, tape.op("Reciprocal", [deviation])][: len(node.outputs) - 1]
+    node.resize_outputs(len(results))
+    for output in node.outputs:
+        output.name = output.name or None
+    replace_node(node, tape, *results)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()

@@ -1,4 +1,7 @@
-"""Padding by name (auto_pad) or by output size, written out as numbers once shapes are static."""
+"""Padding by name (auto_pad) or by output size, written out as numbers once sizes are static.
+
+onnxruntime refuses some of what is padded by name, such as a dilated Conv.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _ONE_SIDE = {"SAME_UPPER": False, "SAME_LOWER": True}
 def resolve_auto_pad(model: ir.Model) -> int:
     """Replace `auto_pad` and `output_shape` by explicit `pads`, in place.
 
-    Nodes whose input shape is not known, or whose output is larger than padding can make it, are
+    Nodes whose input size is not known, or whose output is larger than padding can make it, are
     left alone.
 
     Returns:
@@ -87,6 +90,5 @@ def _halves(totals: Iterable[int], *, larger_first: bool) -> list[int]:
 def _spatial_sizes(node: ir.Node, count: int) -> list[int] | None:
     value = node.inputs[0]
     shape = value.shape if value is not None else None
-    if shape is None or not shape.is_static():
-        return None
-    return list(shape.numpy()[-count:])
+    sizes = [dim for dim in tuple(shape or ())[2:] if isinstance(dim, int)]
+    return sizes if len(sizes) == count else None

@@ -53,8 +53,12 @@ class Affine:
         """Scale and zero point of every element of a tensor, as views where that is possible.
 
         Raises:
-            QuantflowError: QF230 when there are more or fewer scales than the tensor has channels.
+            QuantflowError: QF230 when there are more or fewer scales than the tensor has channels,
+                or it has no such axis.
         """
+        if self.scale.ndim and not -len(shape) <= self.axis < len(shape):
+            what = f"scales along axis {self.axis} do not fit a tensor of shape {shape}"
+            fail("QF230", what, where=f"axis {self.axis}", fix="write the file anew")
         try:
             return self._spread(self.scale, shape), self._spread(self.zero_point, shape)
         except ValueError:
@@ -64,7 +68,7 @@ class Affine:
     def _spread(self, array: NDArray[_Number], shape: tuple[int, ...]) -> NDArray[_Number]:
         if array.ndim == 0:
             return np.broadcast_to(array, shape)
-        axis = self.axis % max(len(shape), 1)
+        axis = self.axis % len(shape)
         if self.block:
             return np.repeat(array, self.block, axis)[tuple(slice(size) for size in shape)]
         column = [1] * len(shape)
