@@ -21,7 +21,12 @@ from quantflow.config import RuntimeConfig
 from quantflow.errors import fail
 from quantflow.runtime.onnxruntime_build import PROVIDERS, available_providers
 from quantflow.runtime.runner import Feeds
-from quantflow.runtime.session_model import LARGE_BYTES, SessionModel, session_model
+from quantflow.runtime.session_model import (
+    IN_MEMORY_BYTES,
+    LARGE_BYTES,
+    SessionModel,
+    session_model,
+)
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _UNPACKED = "session.disable_prepacking"
@@ -98,8 +103,9 @@ class OnnxRuntimeRunner:
         providers, options = self._providers(), self._options()
         if isinstance(model, SessionModel):
             if model.folder:
-                # Models are full of cycles: what is no longer needed waits for the collector.
-                gc.collect()
+                if model.size > IN_MEMORY_BYTES:
+                    # Models are full of cycles: what is no longer needed waits for the collector.
+                    gc.collect()
                 options.add_session_config_entry(_FOLDER, model.folder)
             if model.large:
                 options.add_session_config_entry(_UNPACKED, "1")
@@ -123,7 +129,7 @@ class OnnxRuntimeRunner:
         options.add_session_config_entry("session.x64quantprecision", "1")
         # Threads that wait for more to do would take the processors from the session that is next.
         options.add_session_config_entry("session.force_spinning_stop", "1")
-        if self._prepared is not None:
+        if self._prepared is not None and self._prepared.size > IN_MEMORY_BYTES:
             # An arena grows by doubling, and keeps what it once held. And in the default order all
             # weights of a QDQ model that is not optimized are dequantized before the first layer.
             options.enable_cpu_mem_arena = False

@@ -23,7 +23,7 @@ from quantflow.sensitivity.ranking import Ranking, rank, survivors
 from quantflow.sensitivity.scores import Way, score_groups
 from quantflow.sensitivity.segmented_model import SegmentedModel
 
-FIRST_SAMPLES = 4
+FIRST_SAMPLES = 2
 """Fewest samples that groups are dropped on."""
 
 SIDED_GROUPS = 8

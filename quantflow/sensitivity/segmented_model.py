@@ -8,7 +8,7 @@ and the least recently used ones are dropped.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -50,7 +50,8 @@ class SegmentedModel:
         sessions: int = 16,
     ) -> None:
         self.segments = find_segments(model, record)
-        self._model = model
+        self._outputs = [str(value.name) for value in model.graph.outputs]
+        self._parts = [segment_model(model, segment) for segment in self.segments]
         self._record = record
         self._factors = {entry.layer: entry for entry in factors}
         self._fp19 = fp19
@@ -111,11 +112,8 @@ class SegmentedModel:
         made = runner.run({name: values[name] for name in segment.inputs})
         alive = {**values, **made}
         if index + 1 == len(self.segments):
-            return {name: alive[name] for name in self._output_names()}
+            return {name: alive[name] for name in self._outputs}
         return {name: value for name, value in alive.items() if name in self._later[index + 1]}
-
-    def _output_names(self) -> Iterable[str]:
-        return [str(value.name) for value in self._model.graph.outputs]
 
     def _runner(self, index: int, int8: frozenset[str], side: Side | None) -> Runner:
         key = (index, int8, side if int8 else None)
@@ -128,7 +126,7 @@ class SegmentedModel:
         return self._runners[key]
 
     def _variant(self, index: int, int8: frozenset[str], side: Side | None) -> ir.Model:
-        part = segment_model(self._model, self.segments[index])
+        part = self._parts[index]
         layers = tuple(x for x in self._record.layers if x.group in int8)
         if not layers:
             return part

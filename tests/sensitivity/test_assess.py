@@ -71,9 +71,10 @@ def test_without_halving_all_groups_see_all_samples() -> None:
 @pytest.mark.parametrize(
     ("samples", "batch", "seen"),
     [
-        (3, 1, [3] * 8),  # too few to drop anybody on
-        (7, 1, [7, 7, 7, 7, 4, 4, 4, 4]),  # a quarter is too few; half of them, rounded up
-        (8, 1, [8, 8, 8, 8, 4, 4, 4, 4]),
+        (2, 1, [2] * 8),  # too few to drop anybody on
+        (3, 1, [3, 3, 3, 3, 2, 2, 2, 2]),  # a quarter is too few; half of them, rounded up
+        (4, 1, [4, 4, 4, 4, 2, 2, 2, 2]),
+        (8, 1, [8, 8, 4, 4, 2, 2, 2, 2]),
         (15, 2, [15, 15, 8, 8, 4, 4, 4, 4]),  # whole batches
         (12, 8, [12, 12, 12, 12, 8, 8, 8, 8]),
         (8, 8, [8] * 8),  # one batch
