@@ -25,6 +25,7 @@ from quantflow.export.deploy import boundaries
 from quantflow.export.factors import layer_factors
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.graph.edit import opset
+from quantflow.graph.float_nodes import float_nodes
 from quantflow.graph.from_onnx import external_files
 from quantflow.graph.model_io import load_model, save_model
 from quantflow.graph.quantized.settle import given_params
@@ -128,4 +129,5 @@ class Job:
             buckets=tuple(buckets),
             amct_record="amct_record.txt",
             chip=self.loaded.config.target.chip,
+            float_nodes=tuple(float_nodes(self.model)),
         )
