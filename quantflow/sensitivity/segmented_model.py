@@ -119,7 +119,13 @@ class SegmentedModel:
         key = (index, int8, side if int8 else None)
         if key not in self._runners:
             variant = self._variant(*key)
-            self._runners[key] = OnnxRuntimeRunner(variant, self._runtime, shared=True)
+            self._runners[key] = OnnxRuntimeRunner(
+                variant,
+                self._runtime,
+                # onnxruntime would quantize the weights of a convolution that reads a QDQ pair.
+                optimize=side is None or not int8,
+                shared=True,
+            )
             while len(self._runners) > self._limit:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)

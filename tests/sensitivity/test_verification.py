@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from quantflow.artifacts.journal import Journal
 from quantflow.artifacts.plan import PrecisionPlan
@@ -80,6 +81,39 @@ def test_one_side_is_fake_quantized_in_an_otherwise_float_model(encoder: Path, s
     expected = cosines(encoder, verifier, twin)
     assert measure.damage == pytest.approx(1 - expected.mean(), abs=1e-6)
     assert measure.damage > 1e-6
+
+
+def test_activations_alone_leave_the_weights_of_convolutions_as_they_are(tmp_path: Path) -> None:
+    # One scale for a whole kernel would lose the weights of 0.01 beside the one of 1.
+    w0, w1 = rand(8, 3, 3, 3, scale=0.01), rand(4, 8, 1, 1, seed=1, scale=0.01)
+    w0[0, 0, 0, 0] = w1[0, 0] = 1
+    model = build(
+        "(float[batch,3,6,6] x) => (float[batch,4,4,4] y) "
+        "{ a = Conv(x, w0) r = Relu(a) y = Conv(r, w1) }",
+        {"w0": w0, "w1": w1},
+    )
+    config = write_project(tmp_path, model, {"x": rand(40, 3, 6, 6, seed=2)}, {"batch": 2})
+    run_until("20_ranges", config)
+    verifier = verifier_of(config)
+    plan = make_plan(verifier.record)
+    (measure,) = verifier.one_side(plan, "activations")
+    scales = [(entry.scale_d, entry.offset_d) for entry in verifier.factors(plan)]
+
+    def convolved(x: torch.Tensor, weight: np.ndarray, layer: int, exact: bool) -> torch.Tensor:
+        scale, offset = scales[layer]
+        assert scale is not None and offset is not None
+        steps = torch.clamp(torch.round(x / scale) + offset, -128, 127) - offset
+        kernel = torch.from_numpy(weight).double()
+        return torch.nn.functional.conv2d(x if exact else steps * scale, kernel)
+
+    damage = list[float]()
+    for sample in SampleSet(config.parent / "run" / "10_set" / "heldout"):
+        outputs = list[np.ndarray]()
+        for exact in (True, False):
+            hidden = convolved(torch.from_numpy(sample["x"]).double(), w0, 0, exact)
+            outputs.append(convolved(torch.relu(hidden), w1, 1, exact).numpy())
+        damage.append(1 - cosine(*outputs))
+    assert measure.damage == pytest.approx(np.mean(damage), rel=0.2)
 
 
 def test_further_limits_of_the_budget_hold_whatever_the_accuracy(encoder: Path) -> None:
