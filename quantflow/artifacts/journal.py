@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,8 @@ from quantflow.artifacts.atomic import naming
 class Journal:
     """Entries on disk, one JSON object a line.
 
-    Floats are written so that they read back exactly. A last line that a kill cut short is dropped,
-    from the file as well.
+    Floats are written so that they read back exactly. A line that a kill cut short, or that is not
+    as it was written, is dropped with all that follow, from the file as well.
 
     Args:
         path: the file; made when the first entry is added.
@@ -29,9 +30,10 @@ class Journal:
             try:
                 entry = cast("dict[str, Any]", json.loads(line))
                 key, value = str(entry["key"]), entry["value"]
+                sound_line = line.endswith(b"\n") and entry["crc"] == _checksum(key, value)
             except (ValueError, KeyError, TypeError):
                 break
-            if not line.endswith(b"\n"):
+            if not sound_line:
                 break
             self._entries[key] = value
             sound += len(line)
@@ -47,8 +49,13 @@ class Journal:
     def note(self, key: str, value: Any) -> None:
         """Write an entry and make sure that it is on disk."""
         self._entries[key] = value
-        line = json.dumps({"key": key, "value": value}) + "\n"
+        entry = {"key": key, "value": value, "crc": _checksum(key, value)}
+        line = json.dumps(entry) + "\n"
         with naming(self._path), self._path.open("ab") as stream:
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def _checksum(key: str, value: Any) -> int:
+    return zlib.crc32(json.dumps([key, value]).encode())

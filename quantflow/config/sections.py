@@ -312,8 +312,9 @@ class PlanConfig(Section):
     """Which layers stay in fp16.
 
     Attributes:
-        policy: `auto` finds the cheapest set that meets the budget; `attention` keeps QKV groups
-            and output projections in fp16; `none` makes everything INT8 that can be.
+        policy: `auto` finds the groups to keep in fp16, to meet the budget and give up least of what
+            INT8 saves; `attention` keeps QKV groups and output projections in fp16; `none` makes
+            everything INT8 that can be.
         pins: groups whose precision is given; the last one that matches a group counts.
         metric: what groups are ranked by. `cosine` of the outputs, higher is better; `sqnr`, signal
             to noise in dB, higher is better; `relative_error`, ``||y - y'|| / ||y||``, lower is

@@ -45,10 +45,11 @@ def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> Matrix:
         a, b: ``(R, G)``, or ``(G,)`` for one side.
 
     Returns:
-        ``(R,)`` float64, -1 to 1; NaN for fewer than two columns.
+        ``(R,)`` float64, -1 to 1; NaN for fewer than two columns, or a side that is constant.
     """
+    flat = [np.ptp(np.atleast_2d(side), axis=1) == 0 for side in (a, b)]
     x, y = (rank_rows(np.atleast_2d(side)).astype(np.float64) for side in (a, b))
     x, y = (side - side.mean(axis=1, keepdims=True) for side in (x, y))
     with np.errstate(invalid="ignore"):
         norm = np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
-        return (x * y).sum(axis=1) / norm
+        return np.where(flat[0] | flat[1], np.nan, (x * y).sum(axis=1) / norm)

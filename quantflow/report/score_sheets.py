@@ -148,4 +148,6 @@ def _which_hurts(sides: Sequence[SideResult]) -> str:
         return f"By the {name}, INT8 weights hurt more than INT8 activations."
     if activations.low > weights.high:
         return f"By the {name}, INT8 activations hurt more than INT8 weights."
+    if any(x.damage != x.damage for x in (weights, activations)):  # NaN: an output is broken
+        return "A side that breaks the outputs has no figure."
     return f"By the {name}, neither side clearly hurts more than the other."

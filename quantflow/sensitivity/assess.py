@@ -238,9 +238,10 @@ def _assessed(
         )
     both = np.array([[x.one_in.damage for x in scores], [x.one_out.damage for x in scores]])
     comparable = len(scores) > 1 and bool(np.isfinite(both).all())
+    correlation = float(spearman(both[0], both[1])[0]) if comparable else np.nan
     return Assessed(
         scores=tuple(scores),
         sides_samples=sides_samples,
-        stability=ranking.stability if len(scores) > 1 else None,
-        in_out_correlation=float(spearman(both[0], both[1])[0]) if comparable else None,
+        stability=ranking.stability if np.isfinite(ranking.stability) else None,
+        in_out_correlation=correlation if np.isfinite(correlation) else None,
     )

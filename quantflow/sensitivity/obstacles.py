@@ -42,7 +42,8 @@ def told(measure: Measure) -> str:
         return f"perplexity {measure.value:.4g}, a rise of {expm1(measure.damage):.1%},"
     if measure.metric == "function":
         return f"a drop of the task's figure by {measure.damage:.4g} to {measure.value:.4g}"
-    return f"mean {measure.metric} {measure.value:.6f}"
+    digits = 6 if measure.value < 0.999999 else 9
+    return f"mean {measure.metric} {measure.value:.{digits}f}"
 
 
 def obstacles(
@@ -52,6 +53,8 @@ def obstacles(
     limits: Limits,
     beyond: CurvePoint | None,
     coverage: Verdict,
+    *,
+    pinned: bool = False,
 ) -> tuple[str, ...]:
     """Why the budget is not met, the plainest reason first.
 
@@ -60,18 +63,20 @@ def obstacles(
         sides: each side of quantization alone.
         criteria: what plans are measured by.
         limits: of INT8 share and number of fp16 groups.
-        beyond: the cheapest plan found that meets the accuracy asked for on the search samples, but
-            not the limits; None where there is none.
+        beyond: a plan that meets the accuracy asked for on the search samples without limits and
+            pins; None where there is none.
         coverage: whether the held-out samples stay within the calibrated ranges.
+        pinned: whether the precision of groups is given.
     """
-    return tuple(_obstacles(best, sides, criteria, limits, beyond, coverage))
+    in_the_way = _limits(limits, pinned=pinned)
+    return tuple(_obstacles(best, sides, criteria, in_the_way, beyond, coverage))
 
 
 def _obstacles(
     best: PolicyResult,
     sides: Sequence[SideResult],
     criteria: Mapping[str, Criterion],
-    limits: Limits,
+    in_the_way: str,
     beyond: CurvePoint | None,
     coverage: Verdict,
 ) -> Iterator[str]:
@@ -83,7 +88,7 @@ def _obstacles(
     )
     if beyond is not None:
         yield (
-            f"what stands in the way is {_limits(limits)}: the accuracy takes "
+            f"what stands in the way is {in_the_way}: without, the accuracy takes "
             f"{len(beyond.fp16_groups)} groups in fp16, {beyond.int8_mac_fraction:.1%} of MACs in "
             "INT8, as the search samples have it"
         )
@@ -94,8 +99,8 @@ def _obstacles(
             yield _SIDES[side.side].format(lacking, advice)
 
 
-def _limits(limits: Limits) -> str:
-    said = list[str]()
+def _limits(limits: Limits, *, pinned: bool) -> str:
+    said = ["plan.pins"] if pinned else list[str]()
     if limits.int8_mac_fraction:
         said.append(f"budget.int8_mac_fraction = {limits.int8_mac_fraction}")
     if limits.fp16_groups is not None:

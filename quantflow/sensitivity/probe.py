@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from safetensors.numpy import load, save
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.scratch import ArrayFile
+from quantflow.errors import fail
 from quantflow.runtime.bucket_run import BucketBatch, Outputs, batch_size, bucket_batches
 from quantflow.runtime.runner import Feeds
 from quantflow.runtime.workers import ALONE, Workers
@@ -65,7 +67,10 @@ class Probe:
                 for index, judged in self._keep(number, batch, run_float(batch.feeds)):
                     for name, metric in self.metrics.items():
                         perfect = metric.perfect
-                        values[name][index] = metric.value(judged) if perfect is None else perfect
+                        value = metric.value(judged) if perfect is None else perfect
+                        if metric.weight is None and not isfinite(value):
+                            _refuse(value, self._ids[index])
+                        values[name][index] = value
                         if metric.weight is not None:
                             weights[name][index] = metric.weight(judged)
         self.of_float = self._share(values, self.batches)
@@ -152,3 +157,9 @@ class Probe:
         count, samples = len(parcels), self.samples_in(part)
         owner = (np.arange(samples.start, samples.stop) // self._size) % count
         return {name: np.choose(owner, [parcel[name] for parcel in parcels]) for name in own}
+
+
+def _refuse(value: float, sample: str) -> NoReturn:
+    """Nothing can be compared with a figure that is no number for the float model itself."""
+    what = f"of fp32 itself it is {value} on sample {sample!r}"
+    fail("QF312", what, where="task.function", fix="return a finite number for every sample")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -224,13 +224,22 @@ class Sweep:
     ) -> tuple[str, ...]:
         limits, criteria = self.verifier.limits, self.verifier.criteria
         beyond: CurvePoint | None = None
-        if limits != Limits():
-            free = self._search(Limits())
-            start = self._start(Limits())
-            chosen = free.run(self._orders(scores, start), start)
-            point = next(x for x in free.curve if x.fp16_groups == tuple(sorted(chosen)))
-            beyond = point if all(x.meets for x in point.measures) else None
-        return obstacles(best, sides, criteria, limits, beyond, self.coverage)
+        if limits != Limits() or self.pinned:
+            free = replace(self, pinned={})
+            search = free._search(Limits())
+            chosen = search.run(free._orders(scores, frozenset()), frozenset())
+            point = next(x for x in search.curve if x.fp16_groups == tuple(sorted(chosen)))
+            content = all(x.meets for x in point.measures)
+            beyond = point if content and not self._allowed(chosen) else None
+        pinned = bool(self.pinned)
+        return obstacles(best, sides, criteria, limits, beyond, self.coverage, pinned=pinned)
+
+    def _allowed(self, fp16: Fp16) -> bool:
+        """Whether limits and pins allow a plan."""
+        kept = {
+            name for name, x in self.pinned.items() if (x.precision == "fp16") == (name in fp16)
+        }
+        return self.verifier.limits.allow(self.verifier.record, fp16) and kept == set(self.pinned)
 
 
 def _broken_first(damage: float) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,9 @@ def load_figure(name: str, base: Path) -> Figure:
 
     def figure(sample: str, inputs: Arrays, outputs: Arrays) -> float:
         try:
-            found: object = function(sample, _copies(inputs), _copies(outputs))
+            # What it prints must not come between the results on stdout.
+            with redirect_stdout(sys.stderr):
+                found: object = function(sample, _copies(inputs), _copies(outputs))
         except (Exception, SystemExit) as error:
             what = f"on sample {sample!r} it raised {type(error).__name__}: {error}"
             fail("QF312", what, where=name, fix="the traceback of a call of yours shows the line")

@@ -328,12 +328,21 @@ def test_no_plan_beyond_the_limits_is_tried_or_verified(limits: Limits) -> None:
 
 
 def test_limits_are_not_blamed_where_without_them_nothing_holds_either() -> None:
-    # Not even the search samples are content, for the group that hurts is pinned to INT8.
+    # The search samples are content with everything in INT8, the others with nothing.
+    harm: Harm = lambda int8, side, sample: 0.0  # noqa: E731
+    run = sweep(lambda _: 0.1, harm, limits=Limits(fp16_groups=2))
+    assert "no plan meets the budget" in run.found.reasons[0]
+    assert not any("budget.fp16_groups" in reason for reason in run.found.reasons)
+
+
+def test_pins_are_blamed_where_without_them_the_search_samples_are_content() -> None:
+    # The group that hurts is pinned to INT8.
     harm: Harm = lambda int8, side, sample: 0.1 if "a" in int8 else 0.0  # noqa: E731
     pinned = {"a": PlannedGroup(precision="int8", reason="pinned")}
-    run = sweep(lambda _: 0.1, harm, limits=Limits(fp16_groups=2), pinned=pinned)
-    (reason,) = run.found.reasons
-    assert "no plan meets the budget" in reason
+    run = sweep(lambda _: 0.1, harm, pinned=pinned)
+    first, second = run.found.reasons
+    assert "no plan meets the budget" in first
+    assert "what stands in the way is plan.pins: without" in second and "1 groups" in second
 
 
 # --- a kill -------------------------------------------------------------------------------------
