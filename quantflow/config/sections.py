@@ -312,7 +312,7 @@ class PlanConfig(Section):
     """Which layers stay in fp16.
 
     Attributes:
-        policy: `auto` finds the groups to keep in fp16, to meet the budget and give up least of what
+        policy: `auto` finds groups to keep in fp16 that meet the budget and give up least of what
             INT8 saves; `attention` keeps QKV groups and output projections in fp16; `none` makes
             everything INT8 that can be.
         pins: groups whose precision is given; the last one that matches a group counts.
