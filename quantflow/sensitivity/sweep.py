@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,16 @@ class Sweep:
         return tuple(found)
 
     def _search(self, limits: Limits) -> Search:
-        return Search(self.verifier.record, self.verifier.cost, limits, self._trial)
+        numbers = count()
+
+        def trial(fp16: Fp16) -> tuple[Measure, ...]:
+            number = next(numbers)
+            self.progress("plans tried", number, number + 1)
+            measures = self._trial(fp16)
+            self.progress("plans tried", number + 1, number + 1)
+            return measures
+
+        return Search(self.verifier.record, self.verifier.cost, limits, trial)
 
     def _start(self, limits: Limits) -> Fp16:
         """What is in fp16 whatever is measured: pins, and where asked, what INT8 makes dearer."""
@@ -191,7 +201,6 @@ class Sweep:
     def _trial(self, fp16: Fp16) -> tuple[Measure, ...]:
         """A set on the search samples: what the budget asks of it."""
         asked = {k: x for k, x in self.verifier.criteria.items() if x.limit is not None}
-        self.progress("plans tried", 0, 1)
 
         def measured() -> dict[str, Any]:
             int8, probe = self.model.groups - fp16, self.probe

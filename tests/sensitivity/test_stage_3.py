@@ -85,6 +85,25 @@ def test_a_budget_that_pins_put_out_of_reach_is_said_to_be(tmp_path: Path) -> No
     assert all(cosine_of(point) < 0.1 for point in record.curve)
 
 
+def test_the_sweep_says_how_far_it_is_and_why_it_decided(tmp_path: Path) -> None:
+    # C35: what was done, and how much of it is left, from which the time left follows.
+    config = redundant_project(tmp_path)
+    run_until("20_ranges", config)
+    seen = dict[str, list[tuple[int, int]]]()
+    run_one(
+        "30_sweep",
+        config,
+        progress=lambda what, done, total: seen.setdefault(what, []).append((done, total)),
+    )
+    groups = [steps for what, steps in seen.items() if "each alone in INT8" in what]
+    assert groups and all(done <= total for steps in groups for done, total in steps)
+    assert all(steps[-1][0] == steps[-1][1] > 0 for steps in seen.values())
+    assert {"sides of quantization", "plans tried", "verifying the plan"} <= set(seen)
+    plan, sweep = read_sweep(config)
+    assert plan.fp16_groups and all(plan.groups[name].reason for name in plan.fp16_groups)
+    assert sweep.curve and sweep.policies and sweep.sides
+
+
 def test_an_outlier_layer_is_the_one_that_goes_to_fp16(tmp_path: Path) -> None:
     # `n_b` reads a tensor with one channel a thousand times as large as the rest.
     model = build(
