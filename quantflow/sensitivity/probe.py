@@ -156,7 +156,8 @@ class Probe:
         parcels = [load(content) for content in self._workers.exchange(save(own))]
         count, samples = len(parcels), self.samples_in(part)
         owner = (np.arange(samples.start, samples.stop) // self._size) % count
-        return {name: np.choose(owner, [parcel[name] for parcel in parcels]) for name in own}
+        place = np.arange(len(samples))
+        return {name: np.stack([x[name] for x in parcels])[owner, place] for name in own}
 
 
 def _refuse(value: float, sample: str) -> NoReturn:
