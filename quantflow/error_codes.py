@@ -226,6 +226,16 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "`task.function` is called with a sample's id, its inputs and its outputs, both "
         "dictionaries of arrays without batch axis and padding, and returns one number.",
     ),
+    "QF313": ErrorCode(
+        "deployment profile refused",
+        "`set.profile` names a file that `quantflow profile` wrote: histograms and sketches of "
+        "what production sends, no sample among them.",
+    ),
+    "QF314": ErrorCode(
+        "profile of other features",
+        "A profile can only judge samples by the features it holds, so it must be made with the "
+        "same inputs, tokenizer and kind of records as the calibration set.",
+    ),
     "QF320": ErrorCode(
         "sample does not fit the bucket",
         "A bucket is a static shape. Shorter samples are padded where the model has a mask; longer "

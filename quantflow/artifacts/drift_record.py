@@ -7,7 +7,7 @@ from typing import Literal
 from quantflow.artifacts.record import Record, Verdict
 from quantflow.config import Selection
 
-DriftTest = Literal["ks", "wasserstein", "jensen-shannon"]
+DriftTest = Literal["ks", "wasserstein", "outside", "jensen-shannon", "chi-square", "mmd"]
 
 
 class FeatureDrift(Record):
@@ -16,12 +16,22 @@ class FeatureDrift(Record):
     Attributes:
         feature: its name, such as ``text.newlines``.
         test: the test that shows the largest effect.
-        distance: between the two sets: `ks` and `jensen-shannon` 0-1, `wasserstein` 0-2 in standard
-            deviations of both sets together.
+        distance: between the two sets: `ks`, `jensen-shannon` and `chi-square` 0-1, `wasserstein`
+            0-2 in standard deviations of both sets together, `mmd` 0 to about 1.4; `outside` is the
+            root of how many bits it surprises that so many calibration samples lie beyond all of
+            deployment's.
         noise_floor: the distance that splits of the deployment sample stay below in 95 of 100
             cases, at the sizes of these two sets.
         effect: distance / noise_floor.
+        p_value: probability that chance alone makes any of all features differ so much, 0-1.
         verdict: by the report's `warn_above` and `fail_above`.
+        calibration_median, deployment_median: in the unit of the feature; None for a feature that
+            is not one number a sample.
+        shift: mean of the calibration set less that of deployment, in standard deviations of
+            deployment; None where there is no median, or no deviation.
+        stability_index: population stability index over tenths of deployment; None likewise.
+        outside_fraction: share of the calibration samples beyond all of deployment's, 0-1; None
+            likewise.
         examples: ids of the calibration samples that are least like deployment, at most three.
     """
 
@@ -30,28 +40,44 @@ class FeatureDrift(Record):
     distance: float
     noise_floor: float
     effect: float
+    p_value: float
     verdict: Verdict
+    calibration_median: float | None
+    deployment_median: float | None
+    shift: float | None
+    stability_index: float | None
+    outside_fraction: float | None
     examples: tuple[str, ...]
 
 
 class ClassifierTest(Record):
     """How well a classifier that sees all scalar features tells the two sets apart.
 
+    It needs every sample, which a profile does not hold, so it does not count for the verdict.
+
     Attributes:
         auc: probability that it takes a calibration sample for more calibration-like than a
             deployment sample, 0-1: 0.5 for sets that cannot be told apart, less for a set that was
             matched to this very deployment sample.
         low, high: 95% interval.
-        verdict: warn or fail when `low` is above `warn_above` or `fail_above`.
-        warn_above, fail_above: 0-1.
     """
 
     auc: float
     low: float
     high: float
-    verdict: Verdict
-    warn_above: float
-    fail_above: float
+
+
+class Power(Record):
+    """What the gate would not have seen, so few samples given.
+
+    Attributes:
+        share: of the calibration samples, 0-1, that could be of another kind in a feature without a
+            warning, by the Kolmogorov-Smirnov distance.
+        shift: of the mean of a feature, in standard deviations, that would likely pass unseen.
+    """
+
+    share: float
+    shift: float
 
 
 class DriftCounts(Record):
@@ -105,7 +131,9 @@ class DriftReport(Record):
             the first is the largest effect that any feature shows in any split of the deployment
             sample; both are 0 without a test.
         features: the worst first; empty without a deployment sample.
-        classifier: None when one of the sets holds too few different samples.
+        classifier: None when one of the sets holds too few different samples, or when only a
+            profile of deployment is there.
+        power: None without a test.
         before: a random draw of the same candidates, when the set was selected to match.
     """
 
@@ -117,4 +145,5 @@ class DriftReport(Record):
     fail_above: float
     features: tuple[FeatureDrift, ...]
     classifier: ClassifierTest | None
+    power: Power | None
     before: DriftSummary | None = None

@@ -137,7 +137,7 @@ class Island(Record):
 
     Attributes:
         node, op_type: the node.
-        tensor: the value that overflows, read or written by the node.
+        tensor: the value that overflows or nearly does, read or written by the node.
         absmax: its largest magnitude.
     """
 

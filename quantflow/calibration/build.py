@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -11,9 +11,12 @@ import numpy as np
 
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.artifacts.sample_set import SetRecord, write_set
-from quantflow.calibration.draw import Drawn, Pool, draw, in_order, shuffled
+from quantflow.calibration.deployment import check_features, profile_of, read_profile
+from quantflow.calibration.draw import Batch, Drawn, Pool, draw, in_order, shuffled
 from quantflow.calibration.features.extract import Extractor
-from quantflow.calibration.features.model import OutputFeatures
+from quantflow.calibration.features.measure import Measurer
+from quantflow.calibration.features.model import ModelFeatures
+from quantflow.calibration.features.table import FeatureTable, concatenate
 from quantflow.calibration.features.tokens import unknown_id
 from quantflow.calibration.gate import choose
 from quantflow.calibration.plans import (
@@ -25,6 +28,9 @@ from quantflow.calibration.plans import (
     stand_in,
 )
 from quantflow.calibration.preprocess import Preprocessor, make_preprocessor
+from quantflow.calibration.profile.profile import Profile
+from quantflow.calibration.profile.profile_file import save_profile
+from quantflow.calibration.shortlist import shortlist
 from quantflow.calibration.sources import describe, read_records, source_digest
 from quantflow.config import Config, SourceConfig, resolve_path
 from quantflow.progress import Progress, no_progress
@@ -37,7 +43,8 @@ def build_sets(
     out_dir: Path,
     progress: Progress = no_progress,
     limit: int | None = None,
-    outputs: OutputFeatures | None = None,
+    model: ModelFeatures | None = None,
+    model_digest: str = "",
 ) -> dict[str, SetRecord]:
     """Draw the sets and write each to a folder of its name in `out_dir`, and ``drift.json``.
 
@@ -51,26 +58,30 @@ def build_sets(
         base: directory that relative paths and modules start from.
         inputs: the model's inputs, with the batch axis.
         out_dir: receives ``evaluation/``, ``heldout/``, ``calibration/``, ``deployment/``,
-            ``task/`` and ``drift.json``.
-        progress: called after every sample.
+            ``task/``, ``drift.json`` and, where anything is known of production,
+            ``profile.safetensors``.
+        progress: called after some samples.
         limit: most samples of a set; a task stays whole, since its scores are for all records.
-        outputs: features of the model's outputs, for the drift report.
+        model: what the model makes of samples, for the drift report; None to do without.
+        model_digest: of the model's file.
 
     Returns:
         What was written, by name of the set.
 
     Raises:
-        QuantflowError: QF104, QF105 and QF301 to QF308; too few records are an error, never a
-            smaller set, but for `deployment`, of which the drift report says what is missing.
+        QuantflowError: QF104, QF105, QF301 to QF308, QF313 and QF314; too few records are an error,
+            never a smaller set, but for `deployment`, of which the drift report says what is
+            missing.
     """
     preprocess = make_preprocessor(config.set.preprocess, inputs, base)
     sources, plans = sources_of(config.set), plans_of(config.set, limit)
     pools = {name: _pool(name, source, config, base) for name, source in sources.items()}
     check_counts(pools, plans)
-    drawn = _draw(pools, plans, preprocess, progress)
-    extract = Extractor(tuple(inputs), _unknown_id(config, base), outputs)
+    extract = Extractor(tuple(inputs), config.set.preprocess.column, _unknown_id(config, base))
+    drawn, tables = _draw(pools, plans, preprocess, extract, progress)
     size = next(plan.least for plan in plans if plan.name == "calibration")
-    drawn["calibration"] = _calibration(config, size, drawn, extract, out_dir, progress)
+    gate = _Gate(config, base, Measurer(extract, model, model_digest), out_dir, progress)
+    drawn["calibration"] = gate.calibration(drawn, tables, size)
     notes = (*preprocess.notes, *_same_source_notes(sources, base))
     records: dict[str, SetRecord] = {}
     for plan in plans:
@@ -86,48 +97,102 @@ def build_sets(
 
 
 def _draw(
-    pools: Mapping[str, Pool], plans: list[SetPlan], preprocess: Preprocessor, progress: Progress
-) -> dict[str, Drawn]:
-    """The samples of every plan. A plan that comes to nothing is taken off the list."""
-    drawn: dict[str, Drawn] = {}
+    pools: Mapping[str, Pool],
+    plans: list[SetPlan],
+    preprocess: Preprocessor,
+    extract: Extractor,
+    progress: Progress,
+) -> tuple[dict[str, Drawn], dict[str, FeatureTable]]:
+    """The samples of every plan, and features of those that are compared.
+
+    A plan that comes to nothing is taken off the list.
+    """
+    drawn, tables = dict[str, Drawn](), dict[str, FeatureTable]()
     taken: set[str] = set()
     for plan in tuple(plans):
+        parts: list[FeatureTable] = []
+        compared = plan.name in ("calibration", "deployment")
+
+        def observe(batch: Batch, parts: list[FeatureTable] = parts) -> None:
+            parts.append(extract(batch))
+
         drawn[plan.name] = draw(
             pools[plan.source],
             plan.count,
             preprocess,
             least=plan.least,
             taken=taken,
+            observe=observe if compared else lambda batch: None,
+            keep=plan.name != "calibration",
             tick=_ticker(progress, plan.name, plan.count),
         )
         taken |= drawn[plan.name].digests
+        if parts:
+            tables[plan.name] = concatenate(parts)
         if not drawn[plan.name]:
             plans.remove(plan)
-    return drawn
+    return drawn, tables
 
 
-def _calibration(
-    config: Config,
-    count: int,
-    drawn: Mapping[str, Drawn],
-    extract: Extractor,
-    out_dir: Path,
-    progress: Progress,
-) -> Drawn:
-    """The `count` candidates that are calibrated with; the gate's report goes to `drift.json`."""
-    candidates, deployment = drawn["calibration"], drawn.get("deployment")
-    if not deployment:  # nothing to compare with, so there is no need to run the model
-        extract = replace(extract, outputs=None)
-    choice = choose(
-        extract(candidates, "candidates", progress),
-        extract(deployment, "deployment", progress) if deployment else None,
-        count,
-        selection=config.set.selection,
-        seed=config.run.seed,
-        evaluation_overlap=sum(x in drawn["evaluation"].digests for x in candidates.passed),
-    )
-    choice.report.write(out_dir / "drift.json")
-    return candidates.take(choice.rows)
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """Chooses the calibration set and judges it, with the configuration of a run."""
+
+    config: Config
+    base: Path
+    measure: Measurer
+    out_dir: Path
+    progress: Progress
+
+    def calibration(
+        self, drawn: Mapping[str, Drawn], tables: Mapping[str, FeatureTable], count: int
+    ) -> Drawn:
+        """The `count` candidates that are calibrated with.
+
+        The report goes to `drift.json`, what is known of production to `profile.safetensors`.
+        """
+        candidates, table = drawn["calibration"], tables["calibration"]
+        profile, deployment = self._deployment(drawn.get("deployment"), tables)
+        places = pool = list(range(count))
+        if self.config.set.selection == "match" and profile is not None:
+            pool = shortlist(table, profile, count)
+            places = sorted({*range(count), *pool})
+        some = candidates.take(places)
+        # With nothing to compare, there is no need to run the model.
+        measure = self.measure if profile and profile.model else Measurer(self.measure.extract)
+        measured = measure(table.take(places), some.samples, "candidates", self.progress).table
+        if profile is not None:
+            check_features(profile, measured, self.config.set.profile or "set.deployment")
+            save_profile(self.out_dir / "profile.safetensors", profile)
+        place_of = {place: index for index, place in enumerate(places)}
+        overlap = sum(info.digest in drawn["evaluation"].digests for info in candidates.passed)
+        choice = choose(
+            measured,
+            profile,
+            count,
+            selection=self.config.set.selection,
+            seed=self.config.run.seed,
+            pool=[place_of[place] for place in pool],
+            looked_at=len(candidates),
+            deployment=deployment,
+            evaluation_overlap=overlap,
+        )
+        choice.report.write(self.out_dir / "drift.json")
+        return some.take(choice.rows)
+
+    def _deployment(
+        self, drawn: Drawn | None, tables: Mapping[str, FeatureTable]
+    ) -> tuple[Profile | None, FeatureTable | None]:
+        """The profile, and the samples' features where these are there."""
+        if self.config.set.profile is not None:
+            path = resolve_path(self.config.set.profile, self.base)
+            return read_profile(path, self.measure.digest), None
+        if not drawn or self.config.set.deployment is None:
+            return None, None
+        table = tables["deployment"].narrowed(tables["calibration"])
+        measured = self.measure(table, drawn.samples, "deployment", self.progress)
+        source = f"{describe(self.config.set.deployment)}, seed {self.config.run.seed}"
+        return profile_of(measured, self.measure.digest, source), measured.table
 
 
 def _unknown_id(config: Config, base: Path) -> int | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from itertools import islice
+from typing import Any, NoReturn, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from quantflow.artifacts.sample_set import SampleInfo, sample_digest
 from quantflow.calibration.preprocess import Preprocessor, preview
 from quantflow.calibration.sources import Records
 from quantflow.errors import fail
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +36,44 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """Samples that were drawn together.
+
+    Attributes:
+        infos: where they came from.
+        places: positions of their records in the pool.
+        samples: their arrays.
+        records: what they were made of.
+    """
+
+    infos: tuple[SampleInfo, ...]
+    places: tuple[int, ...]
+    samples: Sequence[Arrays]
+    records: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Drawn:
     """Samples with what describes them.
 
     Attributes:
         infos: where they came from.
-        samples: their arrays.
-        texts: the text of every record, None where its column holds none.
-        passed: content digests of the records that were passed over.
+        samples: their arrays; made anew whenever they are read, where they were not kept.
+        passed: the records that were passed over, since their content was taken.
     """
 
     infos: tuple[SampleInfo, ...]
-    samples: Sequence[dict[str, NDArray[Any]]]
-    texts: tuple[str | None, ...]
-    passed: tuple[str, ...] = ()
+    samples: Sequence[Arrays]
+    passed: tuple[SampleInfo, ...] = ()
 
     def __len__(self) -> int:
         return len(self.infos)
 
     def take(self, rows: Sequence[int]) -> Drawn:
-        """The samples at some positions, in that order."""
+        """The samples at some positions, in that order, with their arrays."""
         return Drawn(
             infos=tuple(self.infos[row] for row in rows),
             samples=[self.samples[row] for row in rows],
-            texts=tuple(self.texts[row] for row in rows),
             passed=self.passed,
         )
 
@@ -83,6 +100,8 @@ def draw(
     *,
     least: int | None = None,
     taken: Collection[str] = (),
+    observe: Callable[[Batch], None] = lambda batch: None,
+    keep: bool = True,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Drawn:
     """The next `count` records of a pool whose content is not in `taken`.
@@ -96,37 +115,89 @@ def draw(
         preprocess: from record to sample.
         least: number of samples that will do when the pool runs out; without it, `count`.
         taken: content digests of samples that must not be drawn.
+        observe: called with all samples, some at a time.
+        keep: false to let their arrays go after that, so that only their names stay in memory.
         tick: called with the number of samples drawn so far.
 
     Raises:
         QuantflowError: QF308 when the pool runs out, QF303 to QF307 when a record is unfit.
     """
-    infos: list[SampleInfo] = []
-    samples: list[dict[str, NDArray[Any]]] = []
-    texts: list[str | None] = []
-    passed: list[str] = []
-    while len(samples) < count:
-        index = next(pool.order, None)
-        if index is None and least is not None and len(samples) >= least:
-            break
-        if index is None:
-            _ran_out(pool, len(samples), least or count, len(passed))
-        name = f"{pool.name}[{index}]"
-        record = pool.records[index]
+    infos, samples = list[SampleInfo](), list[Arrays]()
+    places, passed = list[int](), list[SampleInfo]()
+    while len(infos) < count:
+        wanted = list(islice(pool.order, min(preprocess.chunk, count - len(infos))))
+        if not wanted:
+            if least is not None and len(infos) >= least:
+                break
+            _ran_out(pool, len(infos), least or count, len(passed))
+        batch, others = _read(pool, wanted, preprocess, taken)
+        infos += batch.infos
+        places += batch.places
+        passed += others
+        if keep:
+            samples += batch.samples
+        if batch.infos:
+            observe(batch)
+        tick(len(infos))
+    made = samples if keep else _Remade(pool, tuple(places), tuple(infos), preprocess)
+    return Drawn(tuple(infos), made, tuple(passed))
+
+
+def _read(
+    pool: Pool, wanted: Sequence[int], preprocess: Preprocessor, taken: Collection[str]
+) -> tuple[Batch, list[SampleInfo]]:
+    """The samples of some records, and those whose content is taken."""
+    names = [f"{pool.name}[{index}]" for index in wanted]
+    records = [pool.records[index] for index in wanted]
+    for name, record in zip(names, records, strict=True):
         if not isinstance(cast(object, record), Mapping):
             what = f"the function must yield dict records, {name} is {type(record).__name__}"
             fail("QF304", what, where=name)
-        sample = preprocess(record, name)
-        digest = sample_digest(sample)
-        if digest in taken:
-            passed.append(digest)
-            continue
-        text = record.get(pool.column)
-        infos.append(SampleInfo(id=name, digest=digest, preview=preview(record, pool.column)))
-        samples.append(sample)
-        texts.append(text if isinstance(text, str) else None)
-        tick(len(samples))
-    return Drawn(tuple(infos), samples, tuple(texts), tuple(passed))
+    samples = preprocess.many(records, names)
+    infos = [
+        SampleInfo(id=name, digest=sample_digest(sample), preview=preview(record, pool.column))
+        for name, sample, record in zip(names, samples, records, strict=True)
+    ]
+    kept = [i for i, info in enumerate(infos) if info.digest not in taken]
+    batch = Batch(
+        infos=tuple(infos[i] for i in kept),
+        places=tuple(wanted[i] for i in kept),
+        samples=[samples[i] for i in kept],
+        records=[records[i] for i in kept],
+    )
+    return batch, [info for info in infos if info.digest in taken]
+
+
+class _Remade(Sequence[Arrays]):
+    """Samples that are made anew whenever they are read."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        places: tuple[int, ...],
+        infos: tuple[SampleInfo, ...],
+        preprocess: Preprocessor,
+    ) -> None:
+        self._pool, self._preprocess = pool, preprocess
+        self._places, self._infos = places, infos
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Arrays: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Arrays]: ...
+    def __getitem__(self, index: int | slice) -> Arrays | Sequence[Arrays]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        info = self._infos[index]
+        sample = self._preprocess(self._pool.records[self._places[index]], info.id)
+        if sample_digest(sample) != info.digest:
+            what = f"{info.id} is not the same when it is read and preprocessed again"
+            fix = "make the function give the same arrays for the same record: seed what is random"
+            fail("QF304", what, where=info.id, fix=fix)
+        return sample
 
 
 def _ran_out(pool: Pool, drawn: int, count: int, overlap: int) -> NoReturn:

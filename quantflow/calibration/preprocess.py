@@ -47,6 +47,29 @@ class Preprocessor:
         """
         return check_sample(self.convert(record, sample), self.inputs, sample)
 
+    @property
+    def chunk(self) -> int:
+        """Records that are best preprocessed together: progress shows after that many."""
+        return 256 if isinstance(self.convert, TextEncoder) else 16
+
+    def many(
+        self, records: Sequence[Record], samples: Sequence[str]
+    ) -> list[dict[str, NDArray[Any]]]:
+        """The checked samples of some records: the same, and faster where a tokenizer makes them.
+
+        Args:
+            records: of a source.
+            samples: their ids, for error messages.
+
+        Raises:
+            QuantflowError: QF303 to QF307, naming the sample.
+        """
+        if isinstance(self.convert, TextEncoder):
+            made = self.convert.encode_many(records, samples)
+            pairs = zip(made, samples, strict=True)
+            return [check_sample(arrays, self.inputs, sample) for arrays, sample in pairs]
+        return [self(record, sample) for record, sample in zip(records, samples, strict=True)]
+
 
 def make_preprocessor(
     config: PreprocessConfig, inputs: Sequence[TensorInfo], base: Path

@@ -1,33 +1,29 @@
 """Re-selection: from a pool of candidates, the samples that together look like deployment.
 
-First a classifier of pool against deployment drops candidates that look like nothing in deployment
-(its odds are the density ratio). Then kernel herding picks from the others, one after the other,
-what brings the mean of the selection in feature space closest to that of deployment. Deployment's
-outermost samples get their share of the selection to themselves, since they decide the ranges and a
-kernel mean hardly feels them.
+First candidates that lie where deployment is hardly ever are dropped. Then kernel herding picks
+from the others, one after the other, what brings the mean of the selection in the space of a kernel
+closest to that of deployment. Deployment's outermost samples get their share of the selection to
+themselves, since they decide the ranges and a kernel mean hardly feels them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.calibration.drift.logistic import fit_logistic, standardize
 from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.profile.kernel import KernelSketch
 
-TAIL_FRACTION = 0.1
-"""Share of deployment that is its tail: the samples furthest from its mean."""
-
-_UNLIKE_QUANTILE = 0.01
-"""Candidates that score below this quantile of deployment's own scores are dropped."""
+MOST = 16_384
+"""Plausible candidates that herding looks at, by chance where there are more, the tail first."""
 
 _Rows = NDArray[np.float64]
 _Index = NDArray[np.intp]
 
 
-def select_matching(pool: FeatureTable, deployment: FeatureTable, count: int) -> list[int]:
+def select_matching(pool: FeatureTable, sketch: KernelSketch, count: int) -> list[int]:
     """Choose candidates that match deployment by their scalar features.
 
     Nothing is random, and the choice does not depend on the order of the pool. Repeated contents
@@ -35,53 +31,49 @@ def select_matching(pool: FeatureTable, deployment: FeatureTable, count: int) ->
     nothing in deployment only when there are fewer than `count` others.
 
     Args:
-        pool: at least `count` candidates.
-        deployment: what they shall look like, at least two samples.
+        pool: at least `count` candidates, with the features of `sketch`.
+        sketch: of the deployment sample.
         count: number of samples wanted.
 
     Returns:
         Positions in the pool, in the order of choice.
     """
     order = _distinct_first(pool)
-    distinct = max(len(set(pool.digests)), count)
-    rows = standardize(pool.values[order[:distinct]], deployment.values)
-    target = standardize(deployment.values, deployment.values)
-    kept = _plausible(rows, target, count)
-    width = _bandwidth(target)
-    chosen = np.zeros(0, np.intp)
-    for candidates, goal, share in _strata(rows, target, kept, count):
-        chosen = np.append(chosen, candidates[herd(rows[candidates], goal, share, width)])
-    rest = np.setdiff1d(kept, chosen)
-    more = herd(rows[rest], target, count - len(chosen), width)
+    order = order[: max(len(set(pool.digests)), count)]
+    rows = sketch.standardized(pool)[order]
+    kept = _plausible(rows, sketch, count)
+    rows, order = rows[kept], order[kept]
+    in_tail = np.linalg.norm(rows, axis=1) > sketch.edge
+    kept = _at_most(in_tail, max(MOST, count))
+    features, in_tail, order = sketch.features(rows[kept]), in_tail[kept], order[kept]
+    chosen = np.concatenate(list(_by_stratum(features, in_tail, sketch, count)))
+    rest = np.setdiff1d(np.arange(len(order)), chosen)
+    more = herd(features[rest], sketch.mean, count - len(chosen))
     return [int(i) for i in order[np.append(chosen, rest[more])]]
 
 
-def herd(rows: _Rows, target: _Rows, count: int, width: float) -> _Index:
+def herd(features: _Rows, target: _Rows, count: int) -> _Index:
     """Kernel herding (Chen, Welling and Smola 2010) without replacement.
 
-    Each step takes the row with the largest ``mean_j k(x, target_j) - sum_s k(x, s) / (t + 1)``
-    over the t rows s taken so far, ``k`` a Gaussian kernel; of equal rows the first.
+    Each step takes the row x with the largest ``<x, target> - sum_s <x, s> / (t + 1)`` over the t
+    rows s taken so far; of equal rows the first.
 
     Args:
-        rows: ``(N, F)`` to take from.
-        target: ``(M, F)`` to match, M at least 1 if anything is taken.
+        features: ``(N, D)`` to take from, in the space of the kernel.
+        target: ``(D,)`` mean to match.
         count: how many to take, or all when there are fewer.
-        width: standard deviation of the kernel.
 
     Returns:
-        Positions in `rows`, in the order of choice.
+        Positions in `features`, in the order of choice.
     """
-    count = min(count, len(rows))
-    if count <= 0:
-        return np.zeros(0, np.intp)
-    attraction = _kernel(rows, target, width).mean(axis=1)
-    repulsion = np.zeros(len(rows))
+    count = min(count, len(features))
+    attraction, repulsion = features @ target, np.zeros(len(features))
     taken: list[int] = []
-    for step in range(count):
+    for step in range(max(count, 0)):
         score = attraction - repulsion / (step + 1)
         score[taken] = -np.inf
         taken.append(int(score.argmax()))
-        repulsion += _kernel(rows, rows[taken[-1:]], width)[:, 0]
+        repulsion += features @ features[taken[-1]]
     return np.array(taken, np.intp)
 
 
@@ -97,40 +89,31 @@ def _distinct_first(pool: FeatureTable) -> _Index:
     return np.array(order, np.intp)
 
 
-def _plausible(rows: _Rows, target: _Rows, count: int) -> _Index:
-    """Candidates that a classifier could take for deployment, or the `count` likeliest."""
-    both = np.concatenate([rows, target])
-    weights, _ = fit_logistic(both, np.arange(len(both)) >= len(rows))
-    scores = rows @ weights
-    kept = np.flatnonzero(scores >= np.quantile(target @ weights, _UNLIKE_QUANTILE))
-    return kept if len(kept) >= count else np.sort(np.argsort(-scores, kind="stable")[:count])
+def _plausible(rows: _Rows, sketch: KernelSketch, count: int) -> _Index:
+    """Candidates where deployment is dense enough, or the `count` likeliest."""
+    density = sketch.density(rows)
+    kept = np.flatnonzero(density >= sketch.least_density)
+    return kept if len(kept) >= count else np.sort(np.argsort(-density, kind="stable")[:count])
 
 
-def _strata(
-    rows: _Rows, target: _Rows, kept: _Index, count: int
-) -> Sequence[tuple[_Index, _Rows, int]]:
-    """Tail and bulk: which candidates are in it, what they shall match, and how many to take."""
-    radius, of_target = np.linalg.norm(rows[kept], axis=1), np.linalg.norm(target, axis=1)
-    edge = np.quantile(of_target, 1 - TAIL_FRACTION)
-    tail = round(count * float((of_target > edge).mean()))
-    return (
-        (kept[radius > edge], target[of_target > edge], tail),
-        (kept[radius <= edge], target[of_target <= edge], count - tail),
-    )
+def _at_most(in_tail: NDArray[np.bool_], most: int) -> _Index:
+    """No more than `most` candidates, in their order, up to half of them from the tail.
+
+    They come in the order of their digests, so the first ones are a random draw.
+    """
+    tail, bulk = np.flatnonzero(in_tail), np.flatnonzero(~in_tail)
+    some = tail[: max(most // 2, most - len(bulk))]
+    return np.sort(np.append(some, bulk[: most - len(some)]))
 
 
-def _bandwidth(target: _Rows) -> float:
-    """Median distance of two samples, a common choice (Gretton et al. 2012)."""
-    upper = np.triu_indices(len(target), 1)
-    return float(np.median(np.sqrt(_squared_distances(target, target)[upper]))) or 1.0
-
-
-def _kernel(a: _Rows, b: _Rows, width: float) -> _Rows:
-    return np.exp(-_squared_distances(a, b) / (2 * width**2))
-
-
-def _squared_distances(a: _Rows, b: _Rows) -> _Rows:
-    """``(N, M)`` of ``(N, F)`` and ``(M, F)``."""
-    cross = a @ b.T
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None]
-    return np.maximum(squares - 2 * cross, 0)
+def _by_stratum(
+    features: _Rows, in_tail: NDArray[np.bool_], sketch: KernelSketch, count: int
+) -> Iterator[_Index]:
+    """What is taken of the tail and of the bulk, each by its share of deployment."""
+    tail = round(count * sketch.tail_fraction)
+    for inside, target, wanted in (
+        (in_tail, sketch.mean_of_tail, tail),
+        (~in_tail, sketch.mean_of_bulk, count - tail),
+    ):
+        places = np.flatnonzero(inside)
+        yield places[herd(features[places], target, wanted)]

@@ -72,12 +72,29 @@ class TextEncoder:
         Raises:
             QuantflowError: QF303 when the record has no text, QF307 when no token remains.
         """
-        encoding = self.tokenizer.encode(text_of(record, self.column, sample))
-        if not any(encoding.attention_mask):
-            what = f"{sample} has no token: its text is empty"
-            fail("QF307", what, where=sample, fix="remove empty records from the source")
-        made = {IDS: encoding.ids, MASK: encoding.attention_mask, TYPES: encoding.type_ids}
-        return {name: np.array(made[field], np.int64) for name, field in self.fields.items()}
+        return self.encode_many([record], [sample])[0]
+
+    def encode_many(
+        self, records: Sequence[Mapping[str, Any]], samples: Sequence[str]
+    ) -> list[dict[str, NDArray[np.int64]]]:
+        """The same for some records at once, which the tokenizer shares out to all processors.
+
+        Args:
+            records: with texts.
+            samples: their ids, for error messages.
+
+        Raises:
+            QuantflowError: as for one.
+        """
+        texts = [text_of(x, self.column, name) for x, name in zip(records, samples, strict=True)]
+        found: list[dict[str, NDArray[np.int64]]] = []
+        for encoding, sample in zip(self.tokenizer.encode_batch(texts), samples, strict=True):
+            if not any(encoding.attention_mask):
+                what = f"{sample} has no token: its text is empty"
+                fail("QF307", what, where=sample, fix="remove empty records from the source")
+            made = {IDS: encoding.ids, MASK: encoding.attention_mask, TYPES: encoding.type_ids}
+            found.append({x: np.array(made[field], np.int64) for x, field in self.fields.items()})
+        return found
 
 
 def _mask_notes(inputs: Sequence[TensorInfo], fields: Mapping[str, str]) -> tuple[str, ...]:

@@ -208,9 +208,12 @@ class SetConfig(Section):
             deployment.
         deployment_samples: further deployment samples, which the calibration set is compared with
             and matched to; all that are left when there are fewer.
-        pool_samples: candidates that `match` chooses from; all of them when there are fewer.
+        pool_samples: candidates that `match` chooses from; all of them when there are fewer. The
+            model only runs on a shortlist of them.
         candidates: pool of the calibration set.
         deployment: what production sends. Without it, held-out samples are other candidates.
+        profile: a file that `quantflow profile` made of what production sends, where the samples
+            themselves cannot be had; the calibration set is compared with and matched to it.
         evaluation: what accuracy is measured on. Without it, other samples of `deployment`.
     """
 
@@ -222,13 +225,16 @@ class SetConfig(Section):
     pool_samples: int = Field(strict=True, default=400, ge=1)
     candidates: SourceConfig
     deployment: SourceConfig | None = None
+    profile: str | None = None
     evaluation: SourceConfig | None = None
     preprocess: PreprocessConfig = PreprocessConfig()
 
     @model_validator(mode="after")
     def _something_to_match(self) -> SetConfig:
-        if self.selection == "match" and self.deployment is None:
-            raise ValueError("selection 'match' needs [set.deployment], which is what it matches")
+        if self.deployment is not None and self.profile is not None:
+            raise ValueError("give [set.deployment] or 'profile', which stands in for it, not both")
+        if self.selection == "match" and self.deployment is None and self.profile is None:
+            raise ValueError("selection 'match' needs [set.deployment] or 'profile' to match")
         return self
 
 

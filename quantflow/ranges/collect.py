@@ -124,13 +124,20 @@ def collect(
         progress("calibrating", done, len(ids))
     merged = dict[str, TensorStatistics]()
     for name, state in exchange_states(states, rows, workers):
-        merged[name] = _finish(state, ids, asked[name])
+        merged[name] = finish(state, ids, asked[name])
     if done < len(ids):  # the last samples were another worker's
         progress("calibrating", len(ids), len(ids))
     return Collection(merged, tuple(ids))
 
 
-def _finish(state: TensorState, ids: Sequence[str], reading: Reading) -> TensorStatistics:
+def finish(state: TensorState, ids: Sequence[str], reading: Reading) -> TensorStatistics:
+    """The statistics that a state has come to.
+
+    Args:
+        state: of one tensor, all samples seen.
+        ids: name of every sample.
+        reading: how layers read the tensor.
+    """
     none = np.zeros((0, 0), np.float32)
     samples = {view: state.samples.get(i) for i, view in enumerate(reading.views)}
     return TensorStatistics(

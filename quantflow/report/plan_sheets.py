@@ -23,7 +23,10 @@ def plan_sheet(plan: PrecisionPlan, *, edited: bool = False) -> Sheet:
     told |= {name: group for name, group in plan.groups.items() if group.reason}
     ordered = sorted(told.items(), key=lambda item: item[1].precision)
     rows = [(name, group.precision, _why(group, edited=edited)) for name, group in ordered]
-    rows += [(x.node, "fp32", f"{x.tensor} overflows fp16") for x in plan.islands]
+    rows += [
+        (x.node, "fp32", f"{x.tensor} reaches {x.absmax:.4g}, fp16 ends at 65504")
+        for x in plan.islands
+    ]
     others = len(plan.groups) - len(told)
     if others:
         kind = f"{'other ' if rows else ''}group{'s' if others > 1 else ''}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quantflow.artifacts.digest import value_digest
+from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
+from quantflow.config import resolve_path
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
@@ -31,7 +32,11 @@ def inputs(context: Context) -> dict[str, str]:
     for name, source in sources.items():
         if source is not None:
             digests[name] = source_digest(source, base)
-    if config.set.deployment is not None:  # what the model makes of it is compared, too
+    if config.set.profile is not None:
+        digests["set.profile"] = file_digest(resolve_path(config.set.profile, base))
+    if (
+        config.set.deployment is not None or config.set.profile is not None
+    ):  # what the model makes of it is compared, too
         digests["00_model"] = context.digest_of("00_model")
         digests["runtime"] = section_digest(config.runtime)
         digests["onnxruntime"] = build_identity()

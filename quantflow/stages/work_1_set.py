@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx_ir as ir
+
+from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
-from quantflow.calibration.features.model import OutputFeatures
+from quantflow.calibration.features.model import ModelFeatures
 from quantflow.graph.model_io import load_model
 from quantflow.runtime.batch_mixing import check_mixing
 from quantflow.runtime.bucket_run import fit_sample
@@ -26,7 +29,8 @@ def work(context: Context, folder: Path) -> None:
         record.inputs,
         folder,
         context.progress,
-        outputs=_output_features(context, record, runner),
+        model=model_features(context, record, model),
+        model_digest=file_digest(context.folder("00_model") / "model.onnx"),
     )
     for directory in sorted(path.parent for path in folder.glob("*/set.json")):
         for sample in SampleSet(directory):
@@ -36,12 +40,12 @@ def work(context: Context, folder: Path) -> None:
     _check_mixing(context, record, runner, SampleSet(folder / "calibration"))
 
 
-def _output_features(
-    context: Context, record: ModelRecord, runner: OnnxRuntimeRunner
-) -> OutputFeatures | None:
-    if context.config.set.deployment is None:
+def model_features(context: Context, record: ModelRecord, model: ir.Model) -> ModelFeatures | None:
+    """What the model makes of samples, where these are compared with production."""
+    sets = context.config.set
+    if sets.deployment is None and sets.profile is None:
         return None
-    return OutputFeatures(runner, record, _batch(context, record))
+    return ModelFeatures.of(model, record, context.config.runtime, context.config.target.buckets)
 
 
 def _batch(context: Context, record: ModelRecord) -> int:

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.features.text import text_features
+from quantflow.calibration.profile.profile import Profile, make_profile
 
 
 def table(values: NDArray[np.float64], name: str = "s", **more: object) -> FeatureTable:
     """A table of `values` ``(N, F)`` with features f0, f1, ...; digests differ from row to row."""
     ids = tuple(f"{name}[{i}]" for i in range(len(values)))
     digests = more.get("digests") or tuple(sha256(x.encode()).hexdigest() for x in ids)
-    counts = more.get("counts") or {}
+    counts, categories = more.get("counts") or {}, more.get("categories") or {}
     names = tuple(f"f{i}" for i in range(values.shape[1]))
-    return FeatureTable(ids, digests, names, values, counts)  # type: ignore[arg-type]
+    return FeatureTable(ids, digests, names, values, counts, categories)  # type: ignore[arg-type]
 
 
 def normal(
@@ -38,3 +39,8 @@ def text_table(texts: Sequence[str], name: str) -> FeatureTable:
         values=np.array([list(row.values()) for row in rows]),
         counts={},
     )
+
+
+def profile(rows: FeatureTable) -> Profile:
+    """The profile of a table whose features all need no model."""
+    return make_profile(rows, len(rows.names))

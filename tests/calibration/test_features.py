@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quantflow.artifacts.model_record import ModelRecord, TensorInfo
+from quantflow.artifacts.model_record import TensorInfo
 from quantflow.artifacts.sample_set import SampleInfo
-from quantflow.calibration.draw import Drawn
+from quantflow.calibration.draw import Batch
 from quantflow.calibration.features.extract import Extractor, input_counts, input_features
-from quantflow.calibration.features.model import DIRECTIONS, OutputFeatures
-from quantflow.calibration.features.table import shared
+from quantflow.calibration.features.script import SCRIPTS, script_of
+from quantflow.calibration.features.table import concatenate
 from quantflow.calibration.features.text import text_features
 from quantflow.calibration.features.tokens import BINS, token_counts, token_features, unknown_id
 from quantflow.calibration.features.values import value_features
@@ -127,109 +127,56 @@ def test_without_a_mask_the_free_dimensions_are_features() -> None:
     assert input_features({"x": np.ones((7, 2), np.float32)}, inputs)["time"] == 7
 
 
-def _drawn(samples: list[dict[str, NDArray[Any]]], texts: list[str | None]) -> Drawn:
+def _batch(samples: list[dict[str, NDArray[Any]]], texts: list[str | None]) -> Batch:
     infos = tuple(SampleInfo(id=f"s[{i}]", digest=str(i)) for i in range(len(samples)))
-    return Drawn(infos, samples, tuple(texts))
+    records = [{"text": text} for text in texts]
+    return Batch(infos, tuple(range(len(samples))), samples, records)
 
 
 def test_text_features_need_text_in_every_record_and_tables_share_what_both_have() -> None:
-    inputs = tuple(text_inputs("input_ids"))
+    extract = Extractor(tuple(text_inputs("input_ids")))
     samples = [{"input_ids": np.array([4, 5])}, {"input_ids": np.array([6])}]
-    with_text = Extractor(inputs)(_drawn(samples, ["a b", "c"]), "test")
-    without = Extractor(inputs)(_drawn(samples, ["a b", None]), "test")
+    with_text = extract(_batch(samples, ["a b", "\u5bbd"]))
+    without = extract(_batch(samples, ["a b", None]))
     assert with_text.names[: len(without.names)] == without.names
     assert set(with_text.names) - set(without.names) == set(text_features(""))
-    one, other = shared(with_text, without)
-    assert one.names == other.names == without.names
-    np.testing.assert_array_equal(one.values, without.values)
-    assert one.ids == ("s[0]", "s[1]")
+    scripts = [SCRIPTS[int(i)] for i in with_text.categories["text.script"].argmax(axis=1)]
+    assert scripts == ["Latin", "Han"]
+    narrowed, joined = with_text.narrowed(without), concatenate([with_text, without])
+    assert narrowed.names == joined.names == without.names
+    np.testing.assert_array_equal(narrowed.values, without.values)
+    assert joined.ids == ("s[0]", "s[1]") * 2 and not joined.categories
 
 
-class _Runner:
-    """A model whose output is a linear function of the tokens, position by position."""
-
-    outputs = ("hidden",)
-
-    def __init__(self, factor: float = 1.0) -> None:
-        self.factor = factor
-        self.lengths: list[int] = []
-
-    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        ids = feeds["input_ids"].astype(np.float32)
-        self.lengths.append(ids.shape[1])
-        return {"hidden": np.stack([ids, ids * ids], axis=-1) * self.factor}
+def test_token_frequencies_are_added_on_demand() -> None:
+    extract = Extractor(tuple(text_inputs("input_ids")))
+    samples = [{"input_ids": np.array([4, 5, 5])}, {"input_ids": np.array([6])}]
+    found = extract.with_counts(extract(_batch(samples, ["a", "b"])), samples)
+    expected = [token_counts(sample["input_ids"]) for sample in samples]
+    np.testing.assert_array_equal(found.counts["input_ids.frequencies"], np.stack(expected))
 
 
-def _model() -> ModelRecord:
-    hidden = TensorInfo(name="hidden", dtype="float32", shape=("batch", "length", 2))
-    return ModelRecord(
-        opset=18,
-        inputs=tuple(text_inputs("input_ids", "attention_mask")),
-        outputs=(hidden,),
-        layers=(),
-        groups=(),
-        padding=(),
-    )
-
-
-def _padded(rng: np.random.Generator, real: int, size: int) -> dict[str, NDArray[Any]]:
-    ids = np.full(size, 999)
-    ids[:real] = rng.integers(0, 9, real)
-    return {"input_ids": ids, "attention_mask": (np.arange(size) < real).astype(np.int64)}
-
-
-def test_outputs_are_averaged_over_real_positions_and_projected() -> None:
-    rng = np.random.default_rng(0)
-    samples = [_padded(rng, int(real), 100) for real in rng.integers(1, 90, 11)]
-    runner = _Runner()
-    features = OutputFeatures(runner, _model(), 4)
-    found = features(samples, "test")
-    assert features.names[1] == "hidden[1]"
-    assert found.shape == (11, DIRECTIONS)
-    means = np.array(
-        [[np.mean(x["input_ids"][x["attention_mask"] > 0] ** k) for k in (1, 2)] for x in samples]
-    )
-    # A linear map of the means: the same for all samples, and of full rank.
-    mapped, *_ = np.linalg.lstsq(means, found, rcond=None)
-    np.testing.assert_allclose(means @ mapped, found, atol=1e-5)
-    assert np.linalg.matrix_rank(mapped) == 2
-    assert set(runner.lengths) <= {32, 64, 96}
-
-
-def test_projections_keep_distances_on_average() -> None:
-    inputs = tuple(text_inputs("input_ids", "attention_mask"))
-    rng = np.random.default_rng(1)
-    pairs = [_padded(rng, 20, 20) for _ in range(200)]
-    found = OutputFeatures(_Runner(), _model().model_copy(update={"inputs": inputs}), 8)(pairs, "t")
-    means = np.array([[x["input_ids"].mean(), (x["input_ids"] ** 2).mean()] for x in pairs])
-    ratio = np.square(found[::2] - found[1::2]).sum() / np.square(means[::2] - means[1::2]).sum()
-    assert 0.4 < ratio < 2
-
-
-def test_outputs_that_are_not_finite_become_zero() -> None:
-    rng = np.random.default_rng(2)
-    samples = [_padded(rng, 5, 8)]
-    found = OutputFeatures(_Runner(float("nan")), _model(), 2)(samples, "test")
-    np.testing.assert_array_equal(found, 0)
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("Ein Satz, 12!", "Latin"),
+        ("\u0395\u03bb\u03bb\u03b7\u03bd\u03b9\u03ba\u03ac", "Greek"),
+        ("\u0440\u0443\u0441\u0441\u043a\u0438\u0439 x", "Cyrillic"),
+        ("\u4e2d\u6587 ab \u5b57\u5b57", "Han"),
+        ("\u3053\u308c\u306f\u6f22", "Kana"),
+        ("\ud55c\uad6d\uc5b4", "Hangul"),
+        ("12, 3!", "none"),
+        ("", "none"),
+        ("\u10d0\u10d1", "other"),
+    ],
+)
+def test_the_script_of_a_text_is_that_of_most_letters(text: str, script: str) -> None:
+    assert SCRIPTS[script_of(text)] == script
+    letters = [unicodedata.name(letter) for letter in text if letter.isalpha()]
+    if script not in ("none", "other", "Han"):
+        assert any(name.startswith((script.upper(), "HIRAGANA")) for name in letters)
 
 
 def test_tables_are_sorted_by_content() -> None:
     rows = table(np.arange(3.0)[:, None], digests=("b", "c", "a"))
     assert rows.sorted().values[:, 0].tolist() == [2, 0, 1]
-
-
-@pytest.mark.parametrize("rows", [1, 6])
-def test_a_mask_with_further_axes_leaves_the_outputs_whole(rows: int) -> None:
-    # As padding does elsewhere: a mask of (batch, 1, length) maps to no position of a tensor.
-    shape = ("batch", 1, "length") if rows == 1 else ("batch", "length", "length")
-    ids, mask = text_inputs("input_ids", "attention_mask")
-    record = _model().model_copy(update={"inputs": (ids, mask.model_copy(update={"shape": shape}))})
-    rng = np.random.default_rng(3)
-    samples = [_padded(rng, 4, 6) for _ in range(3)]
-    whole = [{**x, "attention_mask": np.tile(x["attention_mask"], (rows, 1))} for x in samples]
-    unmasked = _model().model_copy(update={"inputs": (ids,)})
-    expected = [{"input_ids": x["input_ids"]} for x in samples]
-    np.testing.assert_array_equal(
-        OutputFeatures(_Runner(), record, 2)(whole, "test"),
-        OutputFeatures(_Runner(), unmasked, 2)(expected, "test"),
-    )

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 
-def ks_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest difference of the empirical distribution functions (Smirnov 1939), column by column.
+def ks_distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """Largest difference of the distribution functions (Smirnov 1939) at the edges of bins.
 
     Args:
-        a, b: ``(N, F)`` and ``(M, F)``, samples of F features; neither is empty.
+        a, b: ``(..., B)`` counts in the same bins, ascending; each histogram holds at least one.
 
     Returns:
-        ``(F,)``, each 0 (equal) to 1 (no overlap).
+        ``(...)``, each 0 (equal) to 1 (no overlap).
     """
-    pooled = np.concatenate([a, b])
-    order = np.argsort(pooled, axis=0, kind="stable")
-    ordered = np.take_along_axis(pooled, order, axis=0)
-    steps = np.where(order < len(a), 1 / len(a), -1 / len(b))
-    difference = np.abs(np.cumsum(steps, axis=0))
-    # Inside a run of equal values the functions have not finished their step.
-    difference[:-1][ordered[:-1] == ordered[1:]] = 0
-    return difference.max(axis=0)
+    return np.abs(gaps(a, b)).max(axis=-1)
+
+
+def gaps(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """Distribution function of `a` less that of `b` at the end of every bin, ``(..., B)``."""
+    shares = a / a.sum(axis=-1, keepdims=True) - b / b.sum(axis=-1, keepdims=True)
+    return np.cumsum(shares, axis=-1)

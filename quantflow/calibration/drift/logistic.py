@@ -11,22 +11,25 @@ from numpy.typing import NDArray
 
 
 def standardize(
-    rows: NDArray[np.float64], reference: NDArray[np.float64], limit: float = 5.0
+    rows: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    limit: float = 5.0,
 ) -> NDArray[np.float64]:
-    """Centre and scale columns by mean and standard deviation of `reference`.
+    """Centre and scale columns by the mean and the standard deviation of some reference.
 
-    Values further out than `limit` standard deviations are drawn in to it; in a column that is
-    constant in `reference`, every other value is.
+    Values further out than `limit` standard deviations are drawn in to it; in a column without any
+    spread, every other value is.
 
     Args:
         rows: ``(N, F)``.
-        reference: ``(M, F)``.
+        centre, spread: ``(F,)``.
         limit: largest absolute value of the result.
     """
-    centre, spread = reference.mean(axis=0), reference.std(axis=0)
     # The rounding error of a constant column is no spread.
     least = np.abs(centre) * 1e-12 + np.finfo(np.float64).tiny
-    return np.clip((rows - centre) / np.maximum(spread, least), -limit, limit)
+    with np.errstate(over="ignore"):  # what is infinitely far out is drawn in, too
+        return np.clip((rows - centre) / np.maximum(spread, least), -limit, limit)
 
 
 def fit_logistic(

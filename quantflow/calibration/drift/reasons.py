@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from quantflow.artifacts.drift_record import ClassifierTest, DriftCounts, FeatureDrift
+from quantflow.artifacts.drift_record import DriftCounts, FeatureDrift
 from quantflow.artifacts.record import Verdict
 
 SPELLED_OUT = 3
@@ -25,7 +25,6 @@ def find_reasons(
     counts: DriftCounts,
     repeats: Verdict,
     features: Sequence[FeatureDrift],
-    classifier: ClassifierTest | None,
 ) -> list[Reason]:
     """Everything that is not well, the worst first.
 
@@ -33,11 +32,9 @@ def find_reasons(
         counts: numbers of samples.
         repeats: verdict on samples that repeat others.
         features: the worst first.
-        classifier: None without a test.
     """
     found = [
         *_of_features(features),
-        *_of_classifier(classifier),
         *_of_repeats(counts, repeats),
         *_of_counts(counts),
     ]
@@ -49,8 +46,9 @@ def _of_features(features: Sequence[FeatureDrift]) -> Iterator[Reason]:
     for row in notable[:SPELLED_OUT]:
         yield Reason(
             row.verdict,
-            f"{row.feature} differs from deployment: {row.test} distance {row.distance:.3f}, "
-            f"{row.effect:.1f} times the noise floor; see {', '.join(row.examples)}",
+            f"{row.feature} differs from deployment: {_how(row)}{row.test} distance "
+            f"{row.distance:.3f}, {row.effect:.1f} times the noise floor; "
+            f"see {', '.join(row.examples)}",
         )
     rest = notable[SPELLED_OUT:]
     if rest:
@@ -60,13 +58,13 @@ def _of_features(features: Sequence[FeatureDrift]) -> Iterator[Reason]:
         yield Reason(rest[0].verdict, f"{len(rest)} more {noun} too: {names}{more}")
 
 
-def _of_classifier(test: ClassifierTest | None) -> Iterator[Reason]:
-    if test is not None and test.verdict != "pass":
-        text = (
-            f"a classifier tells calibration from deployment samples: AUC {test.auc:.2f} "
-            f"({test.low:.2f} to {test.high:.2f}), where 0.5 is chance"
-        )
-        yield Reason(test.verdict, text)
+def _how(row: FeatureDrift) -> str:
+    """The change in the feature's own unit, where it has one."""
+    if row.test == "outside" and row.outside_fraction:
+        return f"{row.outside_fraction:.0%} of the samples lie beyond all of deployment's, "
+    if row.calibration_median is None or row.calibration_median == row.deployment_median:
+        return ""
+    return f"median {row.calibration_median:.4g} against {row.deployment_median:.4g}, "
 
 
 def _of_repeats(counts: DriftCounts, verdict: Verdict) -> Iterator[Reason]:

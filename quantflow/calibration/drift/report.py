@@ -1,9 +1,6 @@
-"""The drift report: every feature against its noise floor, the classifier, and what follows."""
+"""The drift report: every feature against its noise floor, and what follows."""
 
 from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
 
 from quantflow.artifacts.drift_record import (
     ClassifierTest,
@@ -14,68 +11,68 @@ from quantflow.artifacts.drift_record import (
 )
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.calibration.drift.classifier import FOLDS, classifier_test
-from quantflow.calibration.drift.distances import COUNT_TEST, Measure, distances, measures
-from quantflow.calibration.drift.jensen_shannon import jensen_shannon
+from quantflow.calibration.drift.comparison import Comparison
+from quantflow.calibration.drift.distances import distances, measures
 from quantflow.calibration.drift.noise_floor import NoiseFloor, noise_floor
+from quantflow.calibration.drift.power import power_of
 from quantflow.calibration.drift.reasons import find_reasons
 from quantflow.calibration.drift.sample_size import effective_size, needed_sizes, repeat_verdict
+from quantflow.calibration.drift.sides import deployment_side
 from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.profile.profile import Profile
 from quantflow.config import Selection
 
 FAIL_FACTOR = 1.5
 """A feature fails from this many times the effect that it is reported from."""
 
-AUC_WARN, AUC_FAIL = 0.6, 0.8
-"""The classifier warns or fails when its interval lies above."""
-
 LEAST_DEPLOYMENT = 10
 """Deployment samples below which there is nothing to split."""
-
-EXAMPLES = 3
 
 
 def drift_report(
     calibration: FeatureTable,
-    deployment: FeatureTable | None,
+    profile: Profile | None,
     *,
     seed: int,
+    rows: FeatureTable | None = None,
     selection: Selection = "random",
     candidates: int = 0,
     evaluation_overlap: int = 0,
 ) -> DriftReport:
-    """Judge a calibration set by a deployment sample. The order of the samples does not matter.
+    """Judge a calibration set by a deployment profile. The order of the samples does not matter.
 
     A feature is reported when its effect is larger than any that splits of the deployment sample
     show in any feature, and fails from `FAIL_FACTOR` times that.
 
     Args:
         calibration: features of the set, at least one sample.
-        deployment: the same features of the deployment sample, or None without one.
+        profile: of the deployment sample, or None without one.
         seed: of the splits.
+        rows: the samples of the profile, where they are there: a classifier needs them.
         selection, candidates, evaluation_overlap: for the record.
     """
     calibration = calibration.sorted()
-    deployment = deployment.sorted() if deployment is not None else None
-    counts = _counts(calibration, deployment, candidates, evaluation_overlap)
-    features, warn_above = list[FeatureDrift](), 0.0
-    if deployment is not None and len(deployment) >= LEAST_DEPLOYMENT:
-        sizes = counts.calibration_effective, counts.deployment_effective
-        floor = noise_floor(deployment, *sizes, seed=seed)
-        features = _features(calibration, deployment, floor)
-        warn_above = floor.limit
-    classifier = _classifier(calibration, deployment) if deployment is not None else None
-    repeats = repeat_verdict(calibration.digests, deployment.digests if deployment else ())
-    reasons = find_reasons(counts, repeats, features, classifier)
+    counts = _counts(calibration, profile, candidates, evaluation_overlap)
+    features, floor = list[FeatureDrift](), None
+    if profile is not None and profile.samples >= LEAST_DEPLOYMENT and profile.effective > 1:
+        floor = noise_floor(profile, counts.calibration_effective, seed=seed)
+        features = _features(calibration, profile, floor, counts.calibration_effective)
+    classifier = _classifier(calibration, rows.sorted()) if rows is not None else None
+    usual = profile.effective / profile.samples if profile is not None else 1.0
+    repeats = repeat_verdict(calibration.digests, usual)
+    power = power_of(floor, measures(profile)) if floor and profile else None
+    reasons = find_reasons(counts, repeats, features)
     verdicts: list[Verdict] = [reason.verdict for reason in reasons]
     return DriftReport(
         verdict=worst(*verdicts),
         reasons=tuple(reason.text for reason in reasons),
         selection=selection,
         counts=counts,
-        warn_above=warn_above,
-        fail_above=FAIL_FACTOR * warn_above,
+        warn_above=floor.limit if floor else 0.0,
+        fail_above=FAIL_FACTOR * floor.limit if floor else 0.0,
         features=tuple(features),
         classifier=classifier,
+        power=power,
     )
 
 
@@ -90,18 +87,15 @@ def summary_of(report: DriftReport) -> DriftSummary:
 
 
 def _counts(
-    calibration: FeatureTable,
-    deployment: FeatureTable | None,
-    candidates: int,
-    evaluation_overlap: int,
+    calibration: FeatureTable, profile: Profile | None, candidates: int, evaluation_overlap: int
 ) -> DriftCounts:
     effective = effective_size(calibration.digests)
-    production = effective_size(deployment.digests) if deployment is not None else 0.0
-    needed = needed_sizes(effective, production) if deployment is not None else (0, 0)
+    production = profile.effective if profile is not None else 0.0
+    needed = needed_sizes(effective, production) if profile is not None else (0, 0)
     return DriftCounts(
         candidates=candidates,
         calibration=len(calibration),
-        deployment=len(deployment) if deployment is not None else 0,
+        deployment=profile.samples if profile is not None else 0,
         calibration_effective=effective,
         deployment_effective=production,
         calibration_duplicates=len(calibration) - len(set(calibration.digests)),
@@ -112,16 +106,16 @@ def _counts(
 
 
 def _features(
-    calibration: FeatureTable, deployment: FeatureTable, floor: NoiseFloor
+    calibration: FeatureTable, profile: Profile, floor: NoiseFloor, effective: float
 ) -> list[FeatureDrift]:
     """One entry a feature, by the test with the largest effect; the worst first."""
-    found = distances(calibration, deployment)
+    comparison = Comparison(calibration, profile, effective)
+    found = distances(comparison.side, deployment_side(profile), comparison.centres)
     effects = found / floor.floors
+    keys = measures(profile)
     worst_of = dict[str, int]()
-    keys = measures(calibration)
     for index, key in enumerate(keys):
-        best = worst_of.setdefault(key.feature, index)
-        if effects[index] > effects[best]:
+        if effects[index] > effects[worst_of.setdefault(key.feature, index)]:
             worst_of[key.feature] = index
     rows = [
         FeatureDrift(
@@ -130,46 +124,26 @@ def _features(
             distance=float(found[index]),
             noise_floor=float(floor.floors[index]),
             effect=float(effects[index]),
-            verdict=_verdict(float(effects[index]), floor.limit, FAIL_FACTOR * floor.limit),
-            examples=_examples(calibration, deployment, keys[index]),
+            p_value=floor.p_value(float(effects[index])),
+            verdict=_verdict(float(effects[index]), floor.limit),
+            examples=comparison.examples(keys[index]),
+            **comparison.figures(name),
         )
         for name, index in worst_of.items()
     ]
     return sorted(rows, key=lambda row: (-row.effect, row.feature))
 
 
-def _examples(
-    calibration: FeatureTable, deployment: FeatureTable, measure: Measure
-) -> tuple[str, ...]:
-    """Ids of the samples that are furthest from deployment in one feature."""
-    far: NDArray[np.float64]
-    if measure.test == COUNT_TEST:
-        counts = calibration.counts[measure.feature]
-        far = jensen_shannon(counts, deployment.counts[measure.feature].sum(axis=0)[None])
-    else:
-        column = calibration.names.index(measure.feature)
-        centre = np.median(deployment.values[:, column])
-        far = np.abs(calibration.values[:, column] - centre)
-    order = np.argsort(-far, kind="stable")[:EXAMPLES]
-    return tuple(calibration.ids[int(i)] for i in order)
-
-
 def _classifier(calibration: FeatureTable, deployment: FeatureTable) -> ClassifierTest | None:
     if min(len(set(table.digests)) for table in (calibration, deployment)) < FOLDS:
         return None
     keys = [*calibration.digests, *deployment.digests]
-    found = classifier_test(calibration.values, deployment.values, keys)
-    return ClassifierTest(
-        auc=found.auc,
-        low=found.low,
-        high=found.high,
-        verdict=_verdict(found.low, AUC_WARN, AUC_FAIL),
-        warn_above=AUC_WARN,
-        fail_above=AUC_FAIL,
-    )
+    values = calibration.columns(deployment.names)
+    found = classifier_test(values, deployment.values, keys)
+    return ClassifierTest(auc=found.auc, low=found.low, high=found.high)
 
 
-def _verdict(value: float, warn_above: float, fail_above: float) -> Verdict:
-    if value > fail_above:
+def _verdict(effect: float, warn_above: float) -> Verdict:
+    if effect > FAIL_FACTOR * warn_above:
         return "fail"
-    return "warn" if value > warn_above else "pass"
+    return "warn" if effect > warn_above else "pass"

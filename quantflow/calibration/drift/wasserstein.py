@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.calibration.drift.ks import gaps
 
-def wasserstein_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Normalised Wasserstein-1 distance, column by column.
+
+def wasserstein_distance(
+    a: NDArray[Any], b: NDArray[Any], centres: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Normalised Wasserstein-1 distance of two histograms.
 
     ``W1 / s`` with ``W1`` the area between the distribution functions (Vallender 1974) and ``s``
     the standard deviation of the mixture of both samples in equal parts. So it has no unit, and a
     single extreme value among N cannot make it larger than ``sqrt(2 / N)``.
 
     Args:
-        a, b: ``(N, F)`` and ``(M, F)``, samples of F features; neither is empty.
+        a, b: ``(..., B)`` counts in the same bins; each histogram holds at least one.
+        centres: ``(..., B)`` what the values of a bin are taken to be, ascending and finite.
 
     Returns:
-        ``(F,)``, each 0 (equal) to 2 (two different constants).
+        ``(...)``, each 0 (equal) to 2 (two different constants).
     """
-    pooled = np.concatenate([a, b])
-    order = np.argsort(pooled, axis=0, kind="stable")
-    ordered = np.take_along_axis(pooled, order, axis=0)
-    steps = np.where(order < len(a), 1 / len(a), -1 / len(b))
-    difference = np.abs(np.cumsum(steps, axis=0))[:-1]
-    area = (difference * np.diff(ordered, axis=0)).sum(axis=0)
-    gap = a.mean(axis=0) - b.mean(axis=0)
-    spread = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 2 + gap**2 / 4)
+    area = (np.abs(gaps(a, b))[..., :-1] * np.diff(centres, axis=-1)).sum(axis=-1)
+    shares = a / a.sum(axis=-1, keepdims=True) + b / b.sum(axis=-1, keepdims=True)
+    mean = (shares * centres).sum(axis=-1, keepdims=True) / 2
+    spread = np.sqrt((shares * (centres - mean) ** 2).sum(axis=-1) / 2)
     return np.divide(area, spread, out=np.zeros_like(area), where=spread > 0)

@@ -1,67 +1,67 @@
-"""From samples to their features: one family a kind of input, and the model's outputs."""
+"""From samples to their features: one family a kind of input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import TensorInfo
-from quantflow.calibration.draw import Drawn
+from quantflow.calibration.draw import Batch
 from quantflow.calibration.features.images import channel_axis, image_features
-from quantflow.calibration.features.model import OutputFeatures
+from quantflow.calibration.features.script import scripts_of
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.features.text import text_features
 from quantflow.calibration.features.tokens import token_counts, token_features
 from quantflow.calibration.features.values import value_features
-from quantflow.progress import Progress, no_progress
 
 Sample = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """Measures the samples of a model.
+    """Measures samples and their records, without the model.
 
     Attributes:
         inputs: of the model, with the batch axis.
+        column: where records have their text.
         unknown: id of the token for what the vocabulary lacks, or None.
-        outputs: features of the model's outputs, or None to do without.
     """
 
     inputs: tuple[TensorInfo, ...]
+    column: str = "text"
     unknown: int | None = None
-    outputs: OutputFeatures | None = None
 
-    def __call__(self, drawn: Drawn, label: str, progress: Progress = no_progress) -> FeatureTable:
-        """Features of every sample.
+    def __call__(self, batch: Batch) -> FeatureTable:
+        """Features of some samples, but for `with_counts`.
 
         Those of text are there when every record holds text.
-
-        Args:
-            drawn: at least one sample.
-            label: what the samples are, for progress.
-            progress: called while the model runs.
         """
-        rows = [input_features(sample, self.inputs, self.unknown) for sample in drawn.samples]
-        texts = [text for text in drawn.texts if text is not None]
+        rows = [input_features(sample, self.inputs, self.unknown) for sample in batch.samples]
+        categories = dict[str, NDArray[np.int64]]()
+        texts = [
+            text for record in batch.records if isinstance(text := record.get(self.column), str)
+        ]
         if len(texts) == len(rows):
             rows = [{**row, **text_features(text)} for row, text in zip(rows, texts, strict=True)]
-        counts = [input_counts(sample, self.inputs) for sample in drawn.samples]
-        table = FeatureTable(
-            ids=tuple(info.id for info in drawn.infos),
-            digests=tuple(info.digest for info in drawn.infos),
+            categories = {"text.script": scripts_of(texts)}
+        return FeatureTable(
+            ids=tuple(info.id for info in batch.infos),
+            digests=tuple(info.digest for info in batch.infos),
             names=tuple(rows[0]),
             values=np.array([list(row.values()) for row in rows], np.float64),
-            counts={name: np.stack([row[name] for row in counts]) for name in counts[0]},
+            counts={},
+            categories=categories,
         )
-        if self.outputs is None:
-            return table
-        values = self.outputs(drawn.samples, label, progress)
-        return table.with_scalars(self.outputs.names, values)
+
+    def with_counts(self, table: FeatureTable, samples: Iterable[Sample]) -> FeatureTable:
+        """A table with the token frequencies of its samples, 2 KB each."""
+        rows = [input_counts(sample, self.inputs) for sample in samples]
+        counts = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        return replace(table, counts=counts)
 
 
 def input_features(

@@ -1,18 +1,28 @@
-"""Features in the model's own space: where its outputs put a sample."""
+"""Features in the model's own space: where its outputs put a sample, how large activations get."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
-from quantflow.artifacts.model_record import ModelRecord, TensorInfo
+from quantflow.artifacts.model_record import Layout, ModelRecord, TensorInfo
+from quantflow.config import RuntimeConfig
+from quantflow.graph.bucket import free_dims
+from quantflow.graph.edit import with_outputs
 from quantflow.progress import Progress, no_progress
-from quantflow.runtime.batching import batches
+from quantflow.ranges.collect import TensorStatistics, finish
+from quantflow.ranges.fetch_batch import fetch_batch
+from quantflow.ranges.part import arrange
+from quantflow.ranges.tensor_state import TensorState, nothing_seen
+from quantflow.ranges.views import Reading, reading_of
+from quantflow.runtime.batching import Batch, batches
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Feeds, Runner
 
 DIRECTIONS = 16
@@ -23,15 +33,32 @@ _STEP = 32
 
 
 @dataclass(frozen=True, slots=True)
-class OutputFeatures:
-    """Runs the float model and projects each of its float outputs on a few directions.
-
-    Random directions keep distances (Johnson and Lindenstrauss 1984), bound what is held in memory,
-    and are the same for every set.
+class ModelSpace:
+    """What a model makes of N samples.
 
     Attributes:
-        runner: the canonical float model.
-        record: describes its boundary.
+        names: of the features.
+        values: ``(N, len(names))`` float64.
+        tensors: statistics of every quantizable tensor, padding excluded.
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    tensors: Mapping[str, TensorStatistics]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFeatures:
+    """Runs the float model once over samples.
+
+    Each of its float outputs is projected on a few random directions, which keep distances (Johnson
+    and Lindenstrauss 1984), bound what is held in memory, and are the same for every set. Of every
+    tensor that may be quantized, the largest magnitude of a sample tells how far its range must
+    reach.
+
+    Attributes:
+        runner: the canonical float model, with its quantizable tensors among the outputs.
+        record: describes it.
         batch: samples per inference.
     """
 
@@ -39,10 +66,67 @@ class OutputFeatures:
     record: ModelRecord
     batch: int
 
+    @classmethod
+    def of(
+        cls,
+        model: ir.Model,
+        record: ModelRecord,
+        runtime: RuntimeConfig,
+        buckets: Sequence[Mapping[str, int]],
+    ) -> ModelFeatures:
+        """Ready the model to run.
+
+        Args:
+            model: the canonical float model.
+            record: describes it.
+            runtime: how it runs; `batch` samples at once, if their tensors fit into memory.
+            buckets: sizes of the free dimensions that no sample exceeds.
+        """
+        dims = dict.fromkeys(free_dims(model), 1)
+        for bucket in buckets:
+            dims |= {name: max(size, dims.get(name, 1)) for name, size in bucket.items()}
+        first = record.inputs[0].shape[0]
+        batch = first if isinstance(first, int) else runtime.batch
+        fetched = dict.fromkeys([*record.tensors, *(info.name for info in record.outputs)])
+        batch = fetch_batch(model, fetched, dims, batch)
+        return cls(OnnxRuntimeRunner(with_outputs(model, list(fetched)), runtime), record, batch)
+
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features, such as ``embedding[3]``."""
-        return tuple(f"{info.name}[{i}]" for info in self._outputs for i in range(DIRECTIONS))
+        """Names of the features, such as ``embedding[3]`` and ``absmax(dense_1)``."""
+        projections = [f"{info.name}[{i}]" for info in self._outputs for i in range(DIRECTIONS)]
+        return (*projections, *(f"absmax({tensor})" for tensor in self.record.tensors))
+
+    def __call__(
+        self,
+        samples: Sequence[Feeds],
+        ids: Sequence[str],
+        digests: Sequence[str],
+        label: str,
+        progress: Progress = no_progress,
+    ) -> ModelSpace:
+        """Features of samples; 0 where an output is not finite.
+
+        Args:
+            samples: arrays without the batch axis.
+            ids, digests: name and content digest of every sample.
+            label: what the samples are, for progress.
+            progress: called after every batch.
+        """
+        outputs = np.zeros((len(samples), DIRECTIONS * len(self._outputs)))
+        states = {tensor: nothing_seen(len(samples)) for tensor in self.record.tensors}
+        readings = {x: reading_of(self.record.layers_of(x)) for x in self.record.tensors}
+        done = 0
+        for part in batches(self._without_padding(samples), self.batch):
+            values = self.runner.run(part.feeds)
+            outputs[list(part.indices)] = self._project(values, part)
+            self._observe(states, readings, values, part, [digests[i] for i in part.indices])
+            done += part.count
+            progress(f"features of {label}", done, len(samples))
+        tensors = {name: finish(state, ids, readings[name]) for name, state in states.items()}
+        absmax = [_absmax(seen) for seen in tensors.values()]
+        columns = np.column_stack([np.nan_to_num(outputs, nan=0, posinf=0, neginf=0), *absmax])
+        return ModelSpace(self.names, columns, tensors)
 
     @property
     def _outputs(self) -> list[TensorInfo]:
@@ -54,30 +138,32 @@ class OutputFeatures:
         mask = self.record.mask
         return mask if mask is not None and len(mask.shape) == 2 else None
 
-    def __call__(
-        self, samples: Sequence[Feeds], label: str, progress: Progress = no_progress
-    ) -> NDArray[np.float64]:
-        """Features of samples, ``(N, len(names))``; 0 where an output is not finite.
+    def _project(self, values: Feeds, part: Batch) -> NDArray[np.float64]:
+        mask, rows = self._mask, list[NDArray[np.float64]]()
+        for row in range(part.count):
+            real = part.feeds[mask.name][row] != 0 if mask else None
+            found = [
+                project(values[info.name][row], info.shape[1:], mask, real)
+                for info in self._outputs
+            ]
+            rows.append(np.concatenate([np.zeros(0), *found]))
+        return np.stack(rows)
 
-        Args:
-            samples: arrays without the batch axis.
-            label: what the samples are, for progress.
-            progress: called after every batch.
-        """
-        found = np.zeros((len(samples), len(self.names)))
-        mask, done = self._mask, 0
-        for part in batches(self._without_padding(samples), self.batch):
-            values = self.runner.run(part.feeds)
-            for row, index in enumerate(part.indices):
-                real = part.feeds[mask.name][row] != 0 if mask else None
-                projected = [
-                    project(values[info.name][row], info.shape[1:], mask, real)
-                    for info in self._outputs
-                ]
-                found[index] = np.concatenate([np.zeros(0), *projected])
-            done += part.count
-            progress(f"features of {label}", done, len(samples))
-        return np.nan_to_num(found, nan=0, posinf=0, neginf=0)
+    def _observe(
+        self,
+        states: Mapping[str, TensorState],
+        readings: Mapping[str, Reading],
+        values: Feeds,
+        part: Batch,
+        digests: Sequence[str],
+    ) -> None:
+        """Add a batch to the statistics of every tensor, as stage 2 does."""
+        padding: dict[str, Layout] = {x.tensor: x.layout for x in self.record.padding}
+        mask = part.feeds[self.record.mask.name] != 0 if self.record.mask else None
+        for name, state in states.items():
+            layout = padding.get(name, "none")
+            arranged = arrange(values[name], part.count, self.batch, mask, layout, name)
+            state.add(arranged, part.indices, digests, 0, readings[name])
 
     def _without_padding(self, samples: Sequence[Feeds]) -> Iterator[Feeds]:
         """Samples without most of the padding behind them, which only costs time."""
@@ -92,6 +178,12 @@ class OutputFeatures:
                 info.name: _cut(sample[info.name], info.shape[1:], mask.shape[1], end)
                 for info in self.record.inputs
             }
+
+
+def _absmax(seen: TensorStatistics) -> NDArray[np.float64]:
+    """Largest finite magnitude of every sample, ``(N,)``; 0 without a finite value."""
+    found = np.maximum(-seen.sample_low, seen.sample_high)
+    return np.where(np.isfinite(found), np.maximum(found, 0), 0)
 
 
 def project(
