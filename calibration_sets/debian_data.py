@@ -1,4 +1,4 @@
-"""Pictures, a font and verse that Debian carries, unpacked below ``runs/data``: ``make data``.
+"""Pictures, a font and texts that Debian carries, unpacked below ``runs/data``: ``make data``.
 
 Every package is pinned by version and digest, since other bytes would be other samples. It is
 unpacked, not installed, so nothing of it runs and no rights are needed.
@@ -46,6 +46,11 @@ PACKAGES = (
         "fortunes-zh",
         "2.98",
         "211c5ddee59d0ae74ce01cbfd02f7c8714740bae1835d5661eb2254edd739105",
+    ),
+    DebianPackage(
+        "debian-handbook",
+        "11.20220922",
+        "3d5dbeac1f1afc9c094eab9d0f701f6ecff99c4927d5a4794cf6c85678134faa",
     ),
 )
 

@@ -194,12 +194,13 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF306": ErrorCode(
         "sample does not fit the model's inputs",
         "Every sample needs one array per input, without the batch axis, of the input's dtype, "
-        "rank and fixed dimensions. Dtypes are converted only where the values survive it.",
+        "rank and fixed dimensions, and a mask of 0 at padding and 1 elsewhere. Dtypes are "
+        "converted only where the values survive it.",
     ),
     "QF307": ErrorCode(
         "sample without usable values",
-        "A sample is empty, is all padding, or holds NaN or Inf. Its statistics would say nothing "
-        "about production.",
+        "A sample is empty or all padding, so that its statistics would say nothing about "
+        "production. Among candidates, it is left out and reported in `hygiene.json`.",
     ),
     "QF308": ErrorCode(
         "too few records",
@@ -236,6 +237,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "A profile can only judge samples by the features it holds, so it must be made with the "
         "same inputs, tokenizer and kind of records as the calibration set.",
     ),
+    "QF315": ErrorCode(
+        "sample that is not finite",
+        "A sample holds NaN or Inf, which no range can cover. Among candidates, it is left out and "
+        "reported in `hygiene.json`.",
+    ),
     "QF320": ErrorCode(
         "sample does not fit the bucket",
         "A bucket is a static shape. Shorter samples are padded where the model has a mask; longer "
@@ -267,6 +273,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF406": ErrorCode(
         "run directory in use",
         "Two processes writing into one run directory would mix their results.",
+    ),
+    "QF408": ErrorCode(
+        "features cannot be read",
+        "`10_set/features.safetensors` holds what was measured of the calibration set, which "
+        "`quantflow watch` compares production with.",
     ),
     "QF407": ErrorCode(
         "artifact is stale",

@@ -182,5 +182,6 @@ def _lies_in(module: Any, base: Path) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:
         return False
-    path = Path(file).resolve()
-    return base in (path.parent, path.parent.parent if path.name == "__init__.py" else None)
+    path = Path(file)
+    folder = path.parent.resolve()  # a link to another set's file counts where the link lies
+    return base in (folder, folder.parent if path.name == "__init__.py" else None)

@@ -12,13 +12,14 @@ MODULES = 60
 """Modules that are read, in order of their names: as many functions as there are paragraphs."""
 
 
-def functions(shortest: int = 200) -> Iterator[tuple[str, str]]:
+def functions(shortest: int = 200, modules: int | None = MODULES) -> Iterator[tuple[str, str]]:
     """Module and source of every function and method, in order of appearance.
 
     Args:
         shortest: least number of characters of a function.
+        modules: how many modules are read, in order of their names; None for all.
     """
-    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:MODULES]:
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:modules]:
         source = path.read_text(encoding="utf-8")
         lines = source.splitlines()
         for node in ast.walk(ast.parse(source)):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from quantflow.artifacts.record import Record, Verdict
+
+Deployment = Literal["held-out samples", "profile"]
+"""Where the activations of production come from."""
 
 
 class CoverageRow(Record):
-    """One tensor on the held-out deployment samples.
+    """One tensor on the samples of deployment.
 
     Attributes:
         tensor, group: what.
@@ -19,7 +24,8 @@ class CoverageRow(Record):
             tensors.
         reach: 1 plus the largest distance beyond an extreme, relative to the width of the
             calibrated range, zero included; 1 when nothing is beyond.
-        worst_samples: ids of the samples that reach furthest beyond, worst first, at most three.
+        worst_samples: ids of the samples that reach furthest beyond, worst first, at most three;
+            none from a profile, which does not tell samples apart.
         verdict: `fail` for a large and certain excess, `warn` for a certain one.
     """
 
@@ -41,7 +47,8 @@ class CoverageReport(Record):
     Attributes:
         verdict: the worst of the rows.
         reasons: a sentence for each tensor that does not pass.
-        calibration_samples, heldout_samples: how many.
+        calibration_samples, heldout_samples: how many; the latter are those of deployment.
+        deployment: where these come from: held-out samples that were run, or a profile.
         rows: in graph order.
     """
 
@@ -49,4 +56,5 @@ class CoverageReport(Record):
     reasons: tuple[str, ...]
     calibration_samples: int
     heldout_samples: int
+    deployment: Deployment = "held-out samples"
     rows: tuple[CoverageRow, ...]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
+from quantflow.artifacts.hygiene_record import HygieneReport
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.artifacts.sample_set import SetRecord, write_set
 from quantflow.calibration.deployment import check_features, profile_of, read_profile
 from quantflow.calibration.draw import Batch, Drawn, Pool, draw, in_order, shuffled
 from quantflow.calibration.features.extract import Extractor
-from quantflow.calibration.features.measure import Measurer
+from quantflow.calibration.features.measure import Measurer, extractor_of
 from quantflow.calibration.features.model import ModelFeatures
 from quantflow.calibration.features.table import FeatureTable, concatenate
-from quantflow.calibration.features.tokens import unknown_id
+from quantflow.calibration.features.table_file import save_table
 from quantflow.calibration.gate import choose
+from quantflow.calibration.hygiene.findings import hygiene_report
+from quantflow.calibration.hygiene.fingerprints import Fingerprints, fingerprints, join
+from quantflow.calibration.hygiene.grouped_sets import Seen
 from quantflow.calibration.plans import (
     STREAMS,
     SetPlan,
@@ -77,11 +81,15 @@ def build_sets(
     sources, plans = sources_of(config.set), plans_of(config.set, limit)
     pools = {name: _pool(name, source, config, base) for name, source in sources.items()}
     check_counts(pools, plans)
-    extract = Extractor(tuple(inputs), config.set.preprocess.column, _unknown_id(config, base))
-    drawn, tables = _draw(pools, plans, preprocess, extract, progress)
+    extract = extractor_of(config.set.preprocess, inputs, base)
+    drawn, tables, prints = _draw(pools, plans, preprocess, extract, progress)
     size = next(plan.least for plan in plans if plan.name == "calibration")
     gate = _Gate(config, base, Measurer(extract, model, model_digest), out_dir, progress)
-    drawn["calibration"] = gate.calibration(drawn, tables, size)
+    candidates = drawn["calibration"]
+    drawn["calibration"], usual = gate.calibration(drawn, tables, size)
+    prints["candidates"] = prints.pop("calibration")
+    prints["calibration"] = prints["candidates"].take(_places(drawn["calibration"], candidates))
+    _hygiene(prints, drawn, candidates, usual).write(out_dir / "hygiene.json")
     notes = (*preprocess.notes, *_same_source_notes(sources, base))
     records: dict[str, SetRecord] = {}
     for plan in plans:
@@ -102,36 +110,77 @@ def _draw(
     preprocess: Preprocessor,
     extract: Extractor,
     progress: Progress,
-) -> tuple[dict[str, Drawn], dict[str, FeatureTable]]:
-    """The samples of every plan, and features of those that are compared.
+) -> tuple[dict[str, Drawn], dict[str, FeatureTable], dict[str, Fingerprints]]:
+    """The samples of every plan, features of those that are compared, and fingerprints.
 
     A plan that comes to nothing is taken off the list.
     """
     drawn, tables = dict[str, Drawn](), dict[str, FeatureTable]()
+    prints = dict[str, Fingerprints]()
     taken: set[str] = set()
     for plan in tuple(plans):
-        parts: list[FeatureTable] = []
-        compared = plan.name in ("calibration", "deployment")
-
-        def observe(batch: Batch, parts: list[FeatureTable] = parts) -> None:
-            parts.append(extract(batch))
-
+        look = _Look(extract, compared=plan.name in ("calibration", "deployment"))
         drawn[plan.name] = draw(
             pools[plan.source],
             plan.count,
             preprocess,
             least=plan.least,
             taken=taken,
-            observe=observe if compared else lambda batch: None,
+            observe=look,
             keep=plan.name != "calibration",
+            leave_unfit=look.compared,
             tick=_ticker(progress, plan.name, plan.count),
         )
         taken |= drawn[plan.name].digests
-        if parts:
-            tables[plan.name] = concatenate(parts)
+        if look.prints:
+            prints[plan.name] = join(look.prints)
+        if look.tables:
+            tables[plan.name] = concatenate(look.tables)
         if not drawn[plan.name]:
             plans.remove(plan)
-    return drawn, tables
+    prints.pop("heldout", None)  # drawn with the deployment sample, which is looked at
+    return drawn, tables, prints
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Looks at samples as they are drawn."""
+
+    extract: Extractor
+    compared: bool
+    tables: list[FeatureTable] = field(default_factory=list[FeatureTable])
+    prints: list[Fingerprints] = field(default_factory=list[Fingerprints])
+
+    def __call__(self, batch: Batch) -> None:
+        self.prints.append(fingerprints(batch.infos, batch.samples, self.extract.inputs))
+        if self.compared:
+            self.tables.append(self.extract(batch))
+
+
+def _places(chosen: Drawn, candidates: Drawn) -> list[int]:
+    """Positions of the chosen among the candidates."""
+    place_of = {info.id: place for place, info in enumerate(candidates.infos)}
+    return [place_of[info.id] for info in chosen.infos]
+
+
+def _hygiene(
+    prints: Mapping[str, Fingerprints], drawn: Mapping[str, Drawn], candidates: Drawn, usual: float
+) -> HygieneReport:
+    """What is wrong with samples by themselves.
+
+    Args:
+        prints: of the candidates and of all sets.
+        drawn: the sets.
+        candidates: as they were drawn.
+        usual: share of effective samples in deployment.
+    """
+    held = drawn["evaluation"].digests
+    passed = tuple(info.id for info in candidates.passed if info.digest in held)
+    seen = {name: Seen(found) for name, found in prints.items()}
+    seen["candidates"] = Seen(prints["candidates"], candidates.unfit, passed)
+    if "deployment" in prints:
+        seen["deployment"] = Seen(prints["deployment"], drawn["deployment"].unfit)
+    return hygiene_report(seen, usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +195,11 @@ class _Gate:
 
     def calibration(
         self, drawn: Mapping[str, Drawn], tables: Mapping[str, FeatureTable], count: int
-    ) -> Drawn:
-        """The `count` candidates that are calibrated with.
+    ) -> tuple[Drawn, float]:
+        """The `count` candidates that are calibrated with, and deployment's effective share.
 
-        The report goes to `drift.json`, what is known of production to `profile.safetensors`.
+        The report goes to `drift.json`, what is known of production to `profile.safetensors`, the
+        set's own features to `features.safetensors`.
         """
         candidates, table = drawn["calibration"], tables["calibration"]
         profile, deployment = self._deployment(drawn.get("deployment"), tables)
@@ -178,7 +228,9 @@ class _Gate:
             evaluation_overlap=overlap,
         )
         choice.report.write(self.out_dir / "drift.json")
-        return some.take(choice.rows)
+        save_table(self.out_dir / "features.safetensors", measured.take(choice.rows))
+        usual = profile.effective / profile.samples if profile is not None else 1.0
+        return some.take(choice.rows), usual
 
     def _deployment(
         self, drawn: Drawn | None, tables: Mapping[str, FeatureTable]
@@ -193,11 +245,6 @@ class _Gate:
         measured = self.measure(table, drawn.samples, "deployment", self.progress)
         source = f"{describe(self.config.set.deployment)}, seed {self.config.run.seed}"
         return profile_of(measured, self.measure.digest, source), measured.table
-
-
-def _unknown_id(config: Config, base: Path) -> int | None:
-    name = config.set.preprocess.tokenizer
-    return unknown_id(resolve_path(name, base)) if name is not None else None
 
 
 def _pool(name: str, source: SourceConfig, config: Config, base: Path) -> Pool:

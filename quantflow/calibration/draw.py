@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.sample_set import SampleInfo, sample_digest
+from quantflow.calibration.hygiene.unfit import Unfit, fit_samples
 from quantflow.calibration.preprocess import Preprocessor, preview
 from quantflow.calibration.sources import Records
 from quantflow.errors import fail
@@ -60,11 +61,13 @@ class Drawn:
         infos: where they came from.
         samples: their arrays; made anew whenever they are read, where they were not kept.
         passed: the records that were passed over, since their content was taken.
+        unfit: the records that were left out, since nothing usable is in them.
     """
 
     infos: tuple[SampleInfo, ...]
     samples: Sequence[Arrays]
     passed: tuple[SampleInfo, ...] = ()
+    unfit: tuple[Unfit, ...] = ()
 
     def __len__(self) -> int:
         return len(self.infos)
@@ -75,6 +78,7 @@ class Drawn:
             infos=tuple(self.infos[row] for row in rows),
             samples=[self.samples[row] for row in rows],
             passed=self.passed,
+            unfit=self.unfit,
         )
 
     @property
@@ -102,6 +106,7 @@ def draw(
     taken: Collection[str] = (),
     observe: Callable[[Batch], None] = lambda batch: None,
     keep: bool = True,
+    leave_unfit: bool = False,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Drawn:
     """The next `count` records of a pool whose content is not in `taken`.
@@ -117,20 +122,23 @@ def draw(
         taken: content digests of samples that must not be drawn.
         observe: called with all samples, some at a time.
         keep: false to let their arrays go after that, so that only their names stay in memory.
+        leave_unfit: true to leave out records that are empty, all padding or not finite, rather
+            than to stop at the first.
         tick: called with the number of samples drawn so far.
 
     Raises:
-        QuantflowError: QF308 when the pool runs out, QF303 to QF307 when a record is unfit.
+        QuantflowError: QF308 when the pool runs out, QF303 to QF307 or QF315 when a record is unfit.
     """
     infos, samples = list[SampleInfo](), list[Arrays]()
-    places, passed = list[int](), list[SampleInfo]()
+    places, passed, unfit = list[int](), list[SampleInfo](), list[Unfit]()
     while len(infos) < count:
         wanted = list(islice(pool.order, min(preprocess.chunk, count - len(infos))))
         if not wanted:
             if least is not None and len(infos) >= least:
                 break
-            _ran_out(pool, len(infos), least or count, len(passed))
-        batch, others = _read(pool, wanted, preprocess, taken)
+            _ran_out(pool, len(infos), least or count, len(passed), len(unfit))
+        batch, others, left = _read(pool, wanted, preprocess, taken, leave_unfit=leave_unfit)
+        unfit += left
         infos += batch.infos
         places += batch.places
         passed += others
@@ -140,20 +148,33 @@ def draw(
             observe(batch)
         tick(len(infos))
     made = samples if keep else _Remade(pool, tuple(places), tuple(infos), preprocess)
-    return Drawn(tuple(infos), made, tuple(passed))
+    return Drawn(tuple(infos), made, tuple(passed), tuple(unfit))
 
 
 def _read(
-    pool: Pool, wanted: Sequence[int], preprocess: Preprocessor, taken: Collection[str]
-) -> tuple[Batch, list[SampleInfo]]:
-    """The samples of some records, and those whose content is taken."""
+    pool: Pool,
+    wanted: Sequence[int],
+    preprocess: Preprocessor,
+    taken: Collection[str],
+    *,
+    leave_unfit: bool,
+) -> tuple[Batch, list[SampleInfo], tuple[Unfit, ...]]:
+    """The samples of some records, those whose content is taken, and those that are unfit."""
     names = [f"{pool.name}[{index}]" for index in wanted]
     records = [pool.records[index] for index in wanted]
     for name, record in zip(names, records, strict=True):
         if not isinstance(cast(object, record), Mapping):
             what = f"the function must yield dict records, {name} is {type(record).__name__}"
             fail("QF304", what, where=name)
-    samples = preprocess.many(records, names)
+    unfit: tuple[Unfit, ...] = ()
+    if leave_unfit:
+        fit = fit_samples(preprocess.many, records, names)
+        samples, unfit = fit.samples, fit.unfit
+        names = [names[i] for i in fit.places]
+        records = [records[i] for i in fit.places]
+        wanted = [wanted[i] for i in fit.places]
+    else:
+        samples = preprocess.many(records, names)
     infos = [
         SampleInfo(id=name, digest=sample_digest(sample), preview=preview(record, pool.column))
         for name, sample, record in zip(names, samples, records, strict=True)
@@ -165,7 +186,7 @@ def _read(
         samples=[samples[i] for i in kept],
         records=[records[i] for i in kept],
     )
-    return batch, [info for info in infos if info.digest in taken]
+    return batch, [info for info in infos if info.digest in taken], unfit
 
 
 class _Remade(Sequence[Arrays]):
@@ -200,9 +221,11 @@ class _Remade(Sequence[Arrays]):
         return sample
 
 
-def _ran_out(pool: Pool, drawn: int, count: int, overlap: int) -> NoReturn:
+def _ran_out(pool: Pool, drawn: int, count: int, overlap: int, unfit: int) -> NoReturn:
     what = (
         f"{pool.name} gives {drawn} of {count} samples: of its {len(pool.records)} records, "
         f"{overlap} equal samples of a set that was drawn before"
     )
+    if unfit:
+        what += f", and {unfit} are empty or not finite"
     fail("QF308", what, where=f"set.{pool.name}", fix="add records, or ask for fewer samples")

@@ -43,7 +43,7 @@ class Preprocessor:
             sample: its id, for error messages.
 
         Raises:
-            QuantflowError: QF303 to QF307, naming the sample.
+            QuantflowError: QF303 to QF307 or QF315, naming the sample.
         """
         return check_sample(self.convert(record, sample), self.inputs, sample)
 
@@ -62,7 +62,7 @@ class Preprocessor:
             samples: their ids, for error messages.
 
         Raises:
-            QuantflowError: QF303 to QF307, naming the sample.
+            QuantflowError: QF303 to QF307 or QF315, naming the sample.
         """
         if isinstance(self.convert, TextEncoder):
             made = self.convert.encode_many(records, samples)

@@ -26,8 +26,8 @@ def check_sample(
         One contiguous array per input.
 
     Raises:
-        QuantflowError: QF306 when the arrays do not fit the inputs, QF307 when one is empty, all
-            padding, has a negative mask, or is not finite.
+        QuantflowError: QF306 when the arrays do not fit the inputs or the mask has negative values,
+            QF307 when one is empty or all padding, QF315 when one is not finite.
     """
     _check_names(arrays, inputs, sample)
     checked: dict[str, NDArray[Any]] = {}
@@ -119,11 +119,11 @@ def _check_values(array: NDArray[Any], tensor: TensorInfo, sample: str) -> None:
         fail("QF307", what, where=where, fix=f"remove the record; {added}")
     if tensor.mask and (array < 0).any():
         what = f"{sample} has negative values in its mask, which is 0 at padding and 1 elsewhere"
-        fail("QF307", what, where=where, fix=added)
+        fail("QF306", what, where=where, fix=added)
     bad = array.size - int(np.isfinite(array).sum())
     if bad:
         what = f"{sample} holds {bad} values that are NaN or Inf"
-        fail("QF307", what, where=where, fix="mend or remove the record")
+        fail("QF315", what, where=where, fix="mend or remove the record")
 
 
 def _refuse(sample: str, tensor: TensorInfo, expected: str, found: str) -> NoReturn:

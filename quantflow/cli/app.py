@@ -9,6 +9,7 @@ from quantflow.cli.explain import explain
 from quantflow.cli.from_qdq import from_qdq
 from quantflow.cli.init import init
 from quantflow.cli.lint import lint
+from quantflow.cli.production import profile, watch
 from quantflow.cli.report_command import report
 from quantflow.cli.run import run
 from quantflow.cli.show import show
@@ -145,5 +146,5 @@ app.command()(doctor)
 app.command("from-qdq")(from_qdq)
 for _name, (_folder, _help) in STAGE_COMMANDS.items():
     app.command(_name, help=_help)(stage_command(_folder))
-for _command in (run, report, show, lint, explain):
+for _command in (run, profile, watch, report, show, lint, explain):
     app.command()(_command)

@@ -77,7 +77,11 @@ def _fp16(found: Artifacts) -> list[Sheet]:
 
 
 def _coverage(found: Artifacts) -> list[Sheet]:
-    return [coverage_sheets.coverage_sheet(found.coverage)] if found.coverage else []
+    if found.coverage is None:
+        return []
+    sheets = [coverage_sheets.coverage_sheet(found.coverage)]
+    stability = found.stability
+    return [*sheets, coverage_sheets.stability_sheet(stability)] if stability else sheets
 
 
 def _scores(found: Artifacts) -> list[Sheet]:
@@ -167,7 +171,7 @@ VIEWS: dict[str, View] = {
     "drift": View("quantflow build-set", ("drift",), _drift, by_layer=False),
     "ranges": View("quantflow calibrate", ("ranges",), _ranges),
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
-    "coverage": View("quantflow calibrate", ("coverage",), _coverage),
+    "coverage": View("quantflow calibrate", ("coverage", "stability"), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
     "scores": View("quantflow sweep", ("sweep",), _scores),
     "sides": View("quantflow sweep", ("sweep",), _sides, by_layer=False),

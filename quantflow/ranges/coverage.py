@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow
+from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow, Deployment
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.collect import TensorStatistics
@@ -51,42 +51,45 @@ def outside_fraction(hist: Histogram, bounds: Bounds) -> float:
 def coverage_row(
     tensor: str,
     group: str,
-    calibration: TensorStatistics,
+    calibration: Histogram,
     heldout: TensorStatistics,
     ids: Sequence[str],
     chosen: Bounds,
     *,
+    samples: int,
     tensors: int,
 ) -> CoverageRow:
     """Coverage of one tensor.
 
     Args:
         tensor, group: names.
-        calibration, heldout: its statistics.
-        ids: of the held-out samples.
+        calibration: its histogram on the calibration set.
+        heldout: its statistics on the held-out samples, or those of a profile.
+        ids: of the held-out samples; none where they cannot be told apart, as in a profile.
         chosen: the range in force.
+        samples: of the calibration set.
         tensors: how many tensors are tested, which the p-value is corrected for (Bonferroni, two
             sides each).
     """
-    seen = calibration.histogram
     # A quantized range contains zero. Up to half a step beyond it is rounding; leaving that out
     # only raises the p-value.
-    width = max(seen.high, 0.0) - min(seen.low, 0.0)
+    width = max(calibration.high, 0.0) - min(calibration.low, 0.0)
     margin = width / 510
-    below = heldout.sample_low < seen.low - margin
-    above = heldout.sample_high > seen.high + margin
-    n, m = len(calibration.sample_low), len(ids)
-    p = min(exceedance_p_value(int(side.sum()), n, m) for side in (below, above))
+    below = heldout.sample_low < calibration.low - margin
+    above = heldout.sample_high > calibration.high + margin
+    count = len(heldout.sample_low)
+    p = min(exceedance_p_value(int(side.sum()), samples, count) for side in (below, above))
     p = min(1.0, p * 2 * tensors)
-    share, expected = float((below | above).mean()), min(1.0, 2 / (n + 1))
+    share, expected = float((below | above).mean()), min(1.0, 2 / (samples + 1))
     with np.errstate(invalid="ignore"):  # without a finite value, extremes are infinite
-        beyond = np.maximum(seen.low - heldout.sample_low, heldout.sample_high - seen.high)
+        low, high = calibration.low, calibration.high
+        beyond = np.maximum(low - heldout.sample_low, heldout.sample_high - high)
     reach = _reach(beyond, width)
-    order = np.argsort(-reach, kind="stable")[:3]
+    order = np.argsort(-reach, kind="stable")[:3] if ids else ()
     return CoverageRow(
         tensor=tensor,
         group=group,
-        outside_fraction=outside_fraction(heldout.histogram, Bounds(seen.low, seen.high)),
+        outside_fraction=outside_fraction(heldout.histogram, Bounds(low, high)),
         clipped_fraction=outside_fraction(heldout.histogram, chosen),
         samples_outside_fraction=share,
         expected_fraction=expected,
@@ -98,9 +101,18 @@ def coverage_row(
 
 
 def coverage_report(
-    rows: Sequence[CoverageRow], calibration_samples: int, heldout_samples: int
+    rows: Sequence[CoverageRow],
+    calibration_samples: int,
+    heldout_samples: int,
+    deployment: Deployment = "held-out samples",
 ) -> CoverageReport:
-    """The verdict over all tensors."""
+    """The verdict over all tensors.
+
+    Args:
+        rows: of every tensor.
+        calibration_samples, heldout_samples: how many were seen.
+        deployment: where the latter come from.
+    """
     reasons = [
         f"{row.group}: {row.samples_outside_fraction:.0%} of the deployment samples leave the "
         f"calibrated range (expected {row.expected_fraction:.0%}), up to {row.reach:.3g} times it"
@@ -113,6 +125,7 @@ def coverage_report(
         reasons=tuple(reasons),
         calibration_samples=calibration_samples,
         heldout_samples=heldout_samples,
+        deployment=deployment,
         rows=tuple(rows),
     )
 

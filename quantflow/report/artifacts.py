@@ -19,6 +19,7 @@ from quantflow.artifacts.ranges_record import ClippingReport, Fp16Report, Ranges
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory, StageManifest
 from quantflow.artifacts.sample_set import SetRecord
+from quantflow.artifacts.stability_record import StabilityReport
 from quantflow.artifacts.sweep_record import SweepRecord
 
 R = TypeVar("R", bound=Record)
@@ -51,6 +52,7 @@ class Artifacts:
     ranges: RangesRecord | None = None
     clipping: ClippingReport | None = None
     coverage: CoverageReport | None = None
+    stability: StabilityReport | None = None
     fp16: Fp16Report | None = None
     histograms: Path | None = None
     channel_absmax: Path | None = None
@@ -96,6 +98,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         ranges=read(RangesRecord, "20_ranges", "ranges.json"),
         clipping=read(ClippingReport, "20_ranges", "clipping.json"),
         coverage=read(CoverageReport, "20_ranges", "coverage.json"),
+        stability=read(StabilityReport, "20_ranges", "stability.json"),
         fp16=read(Fp16Report, "20_ranges", "fp16.json"),
         histograms=file("20_ranges", "histograms.safetensors"),
         channel_absmax=file("20_ranges", "channel_absmax.safetensors"),

@@ -36,8 +36,10 @@ def range_sections(artifacts: Artifacts) -> Iterator[Section]:
     from quantflow.report.plots import clipping_plot
 
     if artifacts.coverage is not None:
-        sheet = coverage_sheets.coverage_sheet(artifacts.coverage)
-        yield section("coverage", "Range coverage", sheet)
+        sheets = [coverage_sheets.coverage_sheet(artifacts.coverage)]
+        if artifacts.stability is not None:
+            sheets.append(coverage_sheets.stability_sheet(artifacts.stability))
+        yield section("coverage", "Range coverage", *sheets)
     if artifacts.clipping is not None:
         chosen = [row for row in artifacts.clipping.rows if row.chosen]
         chosen.sort(key=lambda row: -row.clipping_ratio)

@@ -1,9 +1,10 @@
-"""The table of range coverage: which layers see more in deployment than calibration saw."""
+"""Tables of range coverage: do ranges fit deployment, and would another set give others?"""
 
 from __future__ import annotations
 
 from quantflow.artifacts.coverage_record import CoverageReport
-from quantflow.report.sheet import VERDICT_ORDER, Sheet, number_text, share_text
+from quantflow.artifacts.stability_record import StabilityReport
+from quantflow.report.sheet import VERDICT_ORDER, Sheet, count_text, number_text, share_text
 
 
 def coverage_sheet(coverage: CoverageReport) -> Sheet:
@@ -30,9 +31,42 @@ def coverage_sheet(coverage: CoverageReport) -> Sheet:
         *("group", "verdict", "samples outside", "expected", "p", "reach", "values outside"),
         *("values clipped", "worst samples"),
     )
+    held = (
+        f"The {coverage.heldout_samples} samples of the deployment profile"
+        if coverage.deployment == "profile"
+        else f"{coverage.heldout_samples} held-out deployment samples"
+    )
     note = (
-        f"{coverage.heldout_samples} held-out deployment samples against the extremes of "
+        f"{held} against the extremes of "
         f"{coverage.calibration_samples} calibration samples. p is the chance of so many samples "
         "outside when both are alike, corrected for the number of layers."
     )
     return Sheet("Range coverage", head, "llrrrrrrl", tuple(rows), note)
+
+
+def stability_sheet(stability: StabilityReport) -> Sheet:
+    """How far the range of every tensor moves between subsets, the least stable first."""
+    ordered = sorted(stability.rows, key=lambda x: (-x.expected, *(-y for y in x.spreads)))
+    rows = [
+        (
+            x.group,
+            *(share_text(spread, 1) for spread in x.spreads),
+            share_text(x.expected, 1),
+            _enough_text(x.enough, stability.samples),
+        )
+        for x in ordered
+    ]
+    sizes = (*map(count_text, stability.sizes), f"all {count_text(stability.samples)}")
+    head = ("group", *(f"with {size}" for size in sizes), f"{stability.threshold:.0%} from")
+    align = "l" + "r" * (len(head) - 1)
+    note = (
+        "How much the width of a tensor's range differs between two sets of so many samples, at "
+        f"most, in 95 of 100 draws; with all {stability.samples} it is extrapolated. "
+        f"Medians: {', '.join(share_text(x, 1) for x in stability.median)}."
+    )
+    said = "".join(f" {reason[0].upper()}{reason[1:]}." for reason in stability.reasons)
+    return Sheet("Range stability", head, align, tuple(rows), note + said)
+
+
+def _enough_text(enough: int | None, samples: int) -> str:
+    return f"more than {count_text(samples)}" if enough is None else count_text(enough)

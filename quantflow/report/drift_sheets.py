@@ -19,21 +19,40 @@ def features_sheet(drift: DriftReport) -> Sheet:
             x.feature,
             x.verdict,
             f"{x.effect:.2f}",
+            f"{x.p_value:.3f}",
             x.test,
             number_text(x.distance),
             number_text(x.noise_floor),
+            _cell(x.calibration_median),
+            _cell(x.deployment_median),
+            _cell(x.shift),
+            _cell(x.stability_index),
             ", ".join(x.examples),
         )
         for x in drift.features
     ]
-    head = ("feature", "verdict", "effect", "test", "distance", "noise floor", "least alike")
+    head = (
+        *("feature", "verdict", "effect", "p", "test", "distance", "noise floor"),
+        *("median", "of deployment", "shift", "PSI", "least alike"),
+    )
     note = (
         "Effect: distance over what splits of the deployment sample show among themselves; warns "
-        f"above {drift.warn_above:.2f}, fails above {drift.fail_above:.2f}."
+        f"above {drift.warn_above:.2f}, fails above {drift.fail_above:.2f}. p: the chance that any "
+        "feature differs so much by itself. Shift: in standard deviations of deployment. PSI: "
+        "population stability index."
     )
+    if drift.power is not None:
+        note += (
+            f" With so few samples, a usual feature may shift by {drift.power.shift:.2f} standard "
+            f"deviations, or {drift.power.share:.0%} of the samples be of another kind, unseen."
+        )
     if not rows:
         note = "There was nothing to compare the calibration set with."
-    return Sheet("Features of the calibration set", head, "llrlrrl", tuple(rows), note)
+    return Sheet("Features of the calibration set", head, "llrrlrrrrrrl", tuple(rows), note)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else number_text(value)
 
 
 def selections_sheet(drift: DriftReport) -> Sheet:

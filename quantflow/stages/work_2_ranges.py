@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
@@ -21,7 +23,10 @@ from quantflow.artifacts.ranges_record import (
     TensorRange,
 )
 from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.stability_record import StabilityReport
 from quantflow.artifacts.weight_file import array_of
+from quantflow.calibration.features.profile_tensors import tensors_of
+from quantflow.calibration.profile.profile_file import load_profile
 from quantflow.graph.edit import constant, values_by_name, with_outputs
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
@@ -35,6 +40,7 @@ from quantflow.ranges.coverage import coverage_report, coverage_row
 from quantflow.ranges.fetch_batch import fetch_batch
 from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.ranges.histogram_file import save_histograms
+from quantflow.ranges.stability import stability_report
 from quantflow.ranges.views import reading_of
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.workers import shared_machine
@@ -55,7 +61,7 @@ class Measured:
 
     Attributes:
         record: the model.
-        seen: statistics of each split.
+        seen: statistics of each split; from a profile, the second one has no ids.
         ranges: of every quantized tensor.
         rows: what every candidate would clip.
         fp16: what fp16 cannot hold.
@@ -69,7 +75,7 @@ class Measured:
 
 
 def work(context: Context, folder: Path) -> None:
-    """Write histograms, ranges, coverage, the clipping report and the fp16 report."""
+    """Write histograms, ranges, coverage, stability, the clipping report and the fp16 report."""
     found = measure(context)
     save_histograms(
         folder / "histograms.safetensors",
@@ -86,6 +92,7 @@ def work(context: Context, folder: Path) -> None:
         },
     )
     _coverage(found.record, found.seen, found.ranges).write(folder / "coverage.json")
+    _stability(found.record, found.seen["calibration"]).write(folder / "stability.json")
     RangesRecord(
         ranges=tuple(found.ranges),
         nonfinite=tuple(x for split in SPLITS for x in found.seen[split].nonfinite(split)),
@@ -124,8 +131,12 @@ def compute_batch(context: Context, record: ModelRecord) -> int:
 def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Split, Collection]:
     tensors, batch = record.tensors, _fetch_batch(context, model, record)
     runner = _runner(context, with_outputs(model, tensors))
+    profiled = _profiled(context, tensors)
     collections = dict[Split, Collection]()
     for split in SPLITS:
+        if split == "heldout" and profiled is not None:
+            collections[split] = profiled
+            continue
         samples = SampleSet(context.folder("10_set") / split)
         collections[split] = collect(
             runner,
@@ -144,6 +155,14 @@ def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Spl
             workers=context.workers,
         )
     return collections
+
+
+def _profiled(context: Context, tensors: Sequence[str]) -> Collection | None:
+    """What the profile that stands in for deployment holds of the tensors; None without one."""
+    if context.config.set.profile is None:
+        return None
+    profile = load_profile(context.folder("10_set") / "profile.safetensors")
+    return tensors_of(profile, file_digest(context.folder("00_model") / "model.onnx"), tensors)
 
 
 def _fetch_batch(context: Context, model: ir.Model, record: ModelRecord) -> int:
@@ -182,15 +201,26 @@ def _coverage(
         coverage_row(
             chosen.tensor,
             record.group_of(chosen.tensor),
-            calibration.tensors[chosen.tensor],
+            calibration.tensors[chosen.tensor].histogram,
             heldout.tensors[chosen.tensor],
             heldout.ids,
             Bounds(chosen.low, chosen.high),
+            samples=len(calibration.ids),
             tensors=len(ranges),
         )
         for chosen in ranges
     ]
-    return coverage_report(rows, len(calibration.ids), len(heldout.ids))
+    seen_of = (len(tensor.sample_low) for tensor in heldout.tensors.values())
+    count = max(seen_of, default=len(heldout.ids))
+    source = "held-out samples" if heldout.ids else "profile"
+    return coverage_report(rows, len(calibration.ids), count, source)
+
+
+def _stability(record: ModelRecord, calibration: Collection) -> StabilityReport:
+    return stability_report(
+        {name: (seen.sample_low, seen.sample_high) for name, seen in calibration.tensors.items()},
+        {name: record.group_of(name) for name in calibration.tensors},
+    )
 
 
 def _fp16(context: Context, model: ir.Model, record: ModelRecord) -> Fp16Report:

@@ -208,7 +208,8 @@ def test_sets_are_byte_identical_in_another_process_and_differ_with_the_seed(
         root = tmp_path / out
         return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
-    assert len(content("a")) == 7  # two files a set, and drift.json
+    # Two files a set, drift.json, hygiene.json and features.safetensors.
+    assert len(content("a")) == 9
     assert content("a") == content("b")
     assert content("a") != content("c")
 

@@ -43,12 +43,11 @@ def row(
     chosen: tuple[float, float] | None = None,
     tensors: int = 1,
 ) -> CoverageRow:
-    seen = statistics(calibration)
-    low, high = chosen or (seen.histogram.low, seen.histogram.high)
+    seen, held = observe(calibration.astype(np.float32)), statistics(heldout)
+    low, high = chosen or (seen.low, seen.high)
     ids = [f"held[{i}]" for i in range(len(heldout))]
-    return coverage_row(
-        "t", "group", seen, statistics(heldout), ids, Bounds(low, high), tensors=tensors
-    )
+    bounds, samples = Bounds(low, high), len(calibration)
+    return coverage_row("t", "group", seen, held, ids, bounds, samples=samples, tensors=tensors)
 
 
 # --- the probability ---------------------------------------------------------------------------
@@ -179,7 +178,8 @@ def test_a_tensor_without_a_finite_value_reaches_nowhere() -> None:
         rows=np.zeros((0, 0), np.float32),
     )
     ids = [f"held[{i}]" for i in range(4)]
-    found = coverage_row("t", "group", none, none, ids, Bounds(-1, 1), tensors=1)
+    bounds = Bounds(-1, 1)
+    found = coverage_row("t", "group", none.histogram, none, ids, bounds, samples=4, tensors=1)
     assert found.verdict == "pass" and found.reach == 1 and found.worst_samples == ()
 
 
@@ -230,23 +230,20 @@ def test_a_tensor_that_was_always_zero_and_no_longer_is_fails_in_readable_words(
 
 
 def test_samples_without_finite_values_are_not_outside() -> None:
-    seen = statistics(np.tile([-1.0, 1.0], (20, 1)))
     held = statistics(np.tile([-1.0, 1.0], (20, 1)))
     low, high = held.sample_low.copy(), held.sample_high.copy()
     low[3:15], high[3:15] = np.inf, -np.inf
     held = TensorStatistics(held.histogram, low, high, ("held[3]",), held.rows)
     ids = [f"held[{i}]" for i in range(20)]
-    found = coverage_row("t", "g", seen, held, ids, Bounds(-1, 1), tensors=1)
+    seen, bounds = held.histogram, Bounds(-1, 1)
+    found = coverage_row("t", "g", seen, held, ids, bounds, samples=20, tensors=1)
     assert found.verdict == "pass" and found.samples_outside_fraction == 0
 
 
 def test_a_tensor_that_calibration_saw_no_finite_value_of_is_no_crash() -> None:
-    seen = statistics(np.full((4, 2), np.nan))
-    seen = TensorStatistics(
-        seen.histogram, np.full(4, np.inf), np.full(4, -np.inf), ("c[0]",), seen.rows
-    )
-    held = statistics(np.ones((4, 2)))
-    found = coverage_row("t", "g", seen, held, list("abcd"), Bounds(0, 0), tensors=1)
+    seen, held = observe(np.full((4, 2), np.nan, np.float32)), statistics(np.ones((4, 2)))
+    ids, bounds = list("abcd"), Bounds(0, 0)
+    found = coverage_row("t", "g", seen, held, ids, bounds, samples=4, tensors=1)
     assert CoverageRow.model_validate_json(found.model_dump_json()) == found
 
 
@@ -268,6 +265,28 @@ def test_the_outside_share_is_numpy_s(seed: int, below: float, above: float) -> 
     found = outside_fraction(observe(values), Bounds(-below, above))
     assert found == pytest.approx(expected, abs=0.02)
     assert outside_fraction(observe(values), Bounds(-10, 10)) == 0
+
+
+# --- a profile in place of samples -------------------------------------------------------------
+
+
+def test_a_profile_is_judged_like_the_samples_it_was_made_of() -> None:
+    rng = np.random.default_rng(7)
+    calibration, heldout = rng.normal(size=(32, 16)), rng.normal(size=(40, 16)) * 1.7
+    seen, held = observe(calibration.astype(np.float32)), statistics(heldout)
+    order = rng.permutation(40)  # a profile has its own order, and no ids
+    profiled = TensorStatistics(
+        held.histogram, held.sample_low[order], held.sample_high[order], (), {}
+    )
+    ids = [f"held[{i}]" for i in range(40)]
+    bounds = Bounds(-2, 2)
+    expected = coverage_row("t", "g", seen, held, ids, bounds, samples=32, tensors=3)
+    found = coverage_row("t", "g", seen, profiled, (), bounds, samples=32, tensors=3)
+    assert expected.worst_samples and expected.verdict == "fail"
+    assert found == expected.model_copy(update={"worst_samples": ()})
+    report = coverage_report([found], 32, 40, "profile")
+    assert report.deployment == "profile" and report.heldout_samples == 40
+    assert report.reasons == coverage_report([expected], 32, 40).reasons
 
 
 # --- verdicts ----------------------------------------------------------------------------------

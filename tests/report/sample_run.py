@@ -128,14 +128,14 @@ def drift(verdict: str = "pass") -> DriftReport:
             "distance": 0.1 * effect,
             "noise_floor": 0.1,
             "effect": effect,
+            "p_value": 0.01,
+            **{"calibration_median": 31.5, "deployment_median": 80.25, "shift": -1.25},
+            **{"stability_index": 0.5, "outside_fraction": 0.125},
             "verdict": verdict if effect > 1.5 else "pass",
             "examples": ["calibration[2]", "calibration[0]"],
         }
 
-    classifier = {
-        **{"auc": 0.55, "low": 0.45, "high": 0.65, "verdict": "pass"},
-        **{"warn_above": 0.6, "fail_above": 0.8},
-    }
+    classifier = {"auc": 0.55, "low": 0.45, "high": 0.65}
     worst = 1.0 if verdict == "pass" else 5.0
     reasons = () if verdict == "pass" else ("text.length differs",)
     return DriftReport.model_validate(
@@ -152,6 +152,7 @@ def drift(verdict: str = "pass") -> DriftReport:
             "fail_above": 2.25,
             "features": [feature("text.length", worst), feature("text.digits", 0.5)],
             "classifier": classifier,
+            "power": {"share": 0.25, "shift": 0.65},
             "before": {
                 "verdict": "fail",
                 "reasons": ["text.length differs"],

@@ -89,7 +89,8 @@ class Comparison:
             far = -profile.joint.density(profile.joint.standardized(table))
         else:
             kind = "counts" if name in profile.counts else "categories"
-            own, theirs = getattr(table, kind)[name], getattr(profile, kind)[name]
+            own: NDArray[np.int64] = getattr(table, kind)[name]
+            theirs: NDArray[np.int64] = getattr(profile, kind)[name]
             far = jensen_shannon(own, theirs.sum(axis=0))
         order = np.argsort(-far, kind="stable")[:EXAMPLES]
         return tuple(table.ids[int(i)] for i in order)

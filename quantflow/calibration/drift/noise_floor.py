@@ -17,7 +17,7 @@ SPLITS = 400
 QUANTILE = 0.95
 """Share of the splits that stay below the floor."""
 
-FALSE_ALARMS = 0.01
+FALSE_ALARMS = 0.005
 """Share of the splits in which some feature may exceed the limit."""
 
 _TAIL = 0.001
@@ -42,7 +42,7 @@ class NoiseFloor:
 
     @property
     def limit(self) -> float:
-        """The effect that no feature reaches in 99 of 100 splits, at least 1.
+        """The effect that no feature exceeds in 199 of 200 splits, at least 1.
 
         Taken over all features at once, so that many of them do not add up to a false alarm.
         """

@@ -85,11 +85,11 @@ def input_features(
         real = int(np.count_nonzero(sample[mask.name]))
         found["length"] = float(real)
         found["padding_fraction"] = 1 - real / sample[mask.name].size
-    for tensor, array in _arrays(sample, inputs):
+    for tensor, array in arrays_of(sample, inputs):
         for dim, size in zip(tensor.shape[1:], sample[tensor.name].shape, strict=True):
             if isinstance(dim, str) and (mask is None or dim not in mask.shape):
                 found[dim] = float(size)
-        if _holds_tokens(tensor):
+        if holds_tokens(tensor):
             found |= token_features(array, tensor.name, unknown)
         else:
             found |= value_features(array, tensor.name)
@@ -103,16 +103,17 @@ def input_counts(sample: Sample, inputs: Sequence[TensorInfo]) -> dict[str, NDAr
     """Token frequencies of a sample's integer inputs, padding left out."""
     return {
         f"{tensor.name}.frequencies": token_counts(array)
-        for tensor, array in _arrays(sample, inputs)
-        if _holds_tokens(tensor)
+        for tensor, array in arrays_of(sample, inputs)
+        if holds_tokens(tensor)
     }
 
 
-def _holds_tokens(tensor: TensorInfo) -> bool:
+def holds_tokens(tensor: TensorInfo) -> bool:
+    """Whether an input is taken for token ids: all integers are, but for the mask."""
     return tensor.dtype in ("int64", "int32")
 
 
-def _arrays(
+def arrays_of(
     sample: Sample, inputs: Sequence[TensorInfo]
 ) -> Iterator[tuple[TensorInfo, NDArray[Any]]]:
     """Every input but the mask, without the positions that the mask calls padding."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import TensorInfo
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _LUMA = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in brightness (ITU-R BT.601)."""
@@ -53,6 +56,18 @@ def image_features(array: NDArray[Any], name: str, axis: int) -> dict[str, float
         f"{name}.red_green": float((red - green).mean()),
         f"{name}.yellow_blue": float(((red + green) / 2 - blue).mean()),
     }
+
+
+def record_features(image: Image) -> dict[str, float]:
+    """How large a picture is before it is resized for the model.
+
+    Args:
+        image: as `imagefolder` and `dataset` sources have it.
+
+    Returns:
+        ``image.width`` and ``image.height`` in pixels.
+    """
+    return {"image.width": float(image.width), "image.height": float(image.height)}
 
 
 def _luma_features(luma: NDArray[np.float64], name: str) -> dict[str, float]:

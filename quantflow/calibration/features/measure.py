@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from quantflow.artifacts.model_record import TensorInfo
 from quantflow.calibration.features.extract import Extractor, Sample
 from quantflow.calibration.features.model import ModelFeatures
 from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.features.tokens import unknown_id
+from quantflow.config import PreprocessConfig, resolve_path
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.collect import TensorStatistics
+
+
+def extractor_of(settings: PreprocessConfig, inputs: Sequence[TensorInfo], base: Path) -> Extractor:
+    """What measures the samples that `settings` makes.
+
+    Args:
+        settings: of the preprocessing.
+        inputs: of the model, with the batch axis.
+        base: directory that relative paths start from.
+    """
+    name = settings.tokenizer
+    unknown = unknown_id(resolve_path(name, base)) if name is not None else None
+    return Extractor(tuple(inputs), settings.column, unknown)
 
 
 @dataclass(frozen=True, slots=True)

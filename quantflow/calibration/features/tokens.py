@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.calibration.features.values import quantiles
+
 BINS = 256
 """Categories that token ids are hashed into, fixed so that any two sets can be compared."""
 
@@ -29,14 +31,16 @@ def token_features(ids: NDArray[Any], name: str, unknown: int | None) -> dict[st
         ``.median_id`` and ``.p90_id`` as ids, ``.distinct`` and ``.unknown`` as shares of the
         tokens, 0-1.
     """
-    median, rare = np.quantile(ids, [0.5, 0.9])
+    ordered = np.sort(ids, axis=None)
+    median, rare = quantiles(ordered, (0.5, 0.9))
+    distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     found = {
-        f"{name}.median_id": float(median),
-        f"{name}.p90_id": float(rare),
-        f"{name}.distinct": len(np.unique(ids)) / ids.size,
+        f"{name}.median_id": median,
+        f"{name}.p90_id": rare,
+        f"{name}.distinct": distinct / ids.size,
     }
     if unknown is not None:
-        found[f"{name}.unknown"] = float((ids == unknown).mean())
+        found[f"{name}.unknown"] = int(np.count_nonzero(ids == unknown)) / ids.size
     return found
 
 

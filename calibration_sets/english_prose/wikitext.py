@@ -1,0 +1,1 @@
+../minilm_wikipedia/wikitext.py

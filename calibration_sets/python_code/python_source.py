@@ -1,0 +1,1 @@
+../minilm_wikipedia/python_source.py

@@ -1,0 +1,28 @@
+"""What `quantflow watch` finds: do the calibration set and its ranges still hold?"""
+
+from __future__ import annotations
+
+from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.drift_record import DriftReport
+from quantflow.artifacts.record import Record, Verdict
+
+
+class WatchReport(Record):
+    """A calibrated run against what production sends now.
+
+    Attributes:
+        verdict: the worst of both reports.
+        reasons: one sentence for everything that is not well: ranges first, then features.
+        source: of the production samples.
+        samples: how many.
+        drift: the calibration set against them.
+        coverage: their activations against the ranges; None when a profile holds none of this
+            model.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    source: str
+    samples: int
+    drift: DriftReport
+    coverage: CoverageReport | None

@@ -1,0 +1,1 @@
+"""What is wrong with samples before any comparison: repeats, leaks, nothing in them."""
