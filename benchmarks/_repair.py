@@ -165,7 +165,7 @@ def _run(case: Case, when: str, sources: dict[str, str], directory: Path) -> lis
     drift = DriftReport.read(context.folder("10_set") / "drift.json")
     coverage = CoverageReport.read(context.folder("20_ranges") / "coverage.json")
     found = Comparison.read(context.folder("45_compare") / "comparison.json")
-    worst = max(coverage.rows, key=lambda row: row.clipped_fraction)
+    worst = max(coverage.rows, key=lambda row: row.outside_fraction)
     leaving = sum(row.verdict != "pass" for row in coverage.rows)
     label = f"{case.name}, {when}: "
     verdicts = f"gate says {drift.verdict}, coverage {coverage.verdict}"
@@ -175,7 +175,10 @@ def _run(case: Case, when: str, sources: dict[str, str], directory: Path) -> lis
             f"({verdicts})",
             leaving,
         ),
-        Figure(f"{label}share clipped in {worst.group}", worst.clipped_fraction),
+        Figure(
+            f"{label}share of values beyond calibration's extremes in {worst.group}",
+            worst.outside_fraction,
+        ),
         Figure(f"{label}cosine of int8 outputs, mean", found.fidelity["int8"].cosine_mean),
     ]
     if "int8" in found.task:

@@ -127,7 +127,7 @@ def draw(
         tick: called with the number of samples drawn so far.
 
     Raises:
-        QuantflowError: QF308 when the pool runs out, QF303 to QF307 or QF315 when a record is unfit.
+        QuantflowError: QF308 when the pool runs out, QF303 to QF307 or QF315 for a record.
     """
     infos, samples = list[SampleInfo](), list[Arrays]()
     places, passed, unfit = list[int](), list[SampleInfo](), list[Unfit]()

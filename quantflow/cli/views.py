@@ -14,6 +14,7 @@ from quantflow.report import (
     coverage_sheets,
     drift_sheets,
     export_sheets,
+    hygiene_sheet,
     model_sheets,
     plan_sheets,
     range_sheets,
@@ -141,6 +142,14 @@ def _drift(found: Artifacts) -> list[Sheet]:
     ]
 
 
+def _hygiene(found: Artifacts) -> list[Sheet]:
+    if found.hygiene is None:
+        return []
+    findings = hygiene_sheet.findings_sheet(found.hygiene)
+    repeats = hygiene_sheet.sets_hygiene_sheet(found.hygiene)
+    return [findings, repeats] if findings.rows else [repeats]
+
+
 def _summary(found: Artifacts) -> list[Sheet]:
     if found.summary is None:
         return []
@@ -169,6 +178,7 @@ VIEWS: dict[str, View] = {
     "groups": View("quantflow prepare", ("model",), _groups),
     "set": View("quantflow build-set", ("sets",), _sets, by_layer=False),
     "drift": View("quantflow build-set", ("drift",), _drift, by_layer=False),
+    "hygiene": View("quantflow build-set", ("hygiene",), _hygiene, by_layer=False),
     "ranges": View("quantflow calibrate", ("ranges",), _ranges),
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
     "coverage": View("quantflow calibrate", ("coverage", "stability"), _coverage),

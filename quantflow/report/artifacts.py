@@ -12,6 +12,7 @@ from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
+from quantflow.artifacts.hygiene_record import HygieneReport
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import OmRecord
 from quantflow.artifacts.plan import PrecisionPlan
@@ -49,6 +50,7 @@ class Artifacts:
     model: ModelRecord | None = None
     sets: tuple[SetRecord, ...] = ()
     drift: DriftReport | None = None
+    hygiene: HygieneReport | None = None
     ranges: RangesRecord | None = None
     clipping: ClippingReport | None = None
     coverage: CoverageReport | None = None
@@ -95,6 +97,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         model=read(ModelRecord, "00_model", "model.json"),
         sets=tuple(record for record in sets if record is not None),
         drift=read(DriftReport, "10_set", "drift.json"),
+        hygiene=read(HygieneReport, "10_set", "hygiene.json"),
         ranges=read(RangesRecord, "20_ranges", "ranges.json"),
         clipping=read(ClippingReport, "20_ranges", "clipping.json"),
         coverage=read(CoverageReport, "20_ranges", "coverage.json"),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quantflow.report import coverage_sheets, drift_sheets, model_sheets, range_sheets
+from quantflow.report import (
+    coverage_sheets,
+    drift_sheets,
+    hygiene_sheet,
+    model_sheets,
+    range_sheets,
+)
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.section import Section, section
 
@@ -26,6 +32,13 @@ def set_sections(artifacts: Artifacts) -> Iterator[Section]:
             drift_sheets.examples_sheet(drift, artifacts.sets),
             plot=drift_plot(drift) if drift.features else "",
             plot_text="Effect of every feature, largest first",
+        )
+    if artifacts.hygiene is not None:
+        yield section(
+            "hygiene",
+            "Hygiene of the samples",
+            hygiene_sheet.findings_sheet(artifacts.hygiene),
+            hygiene_sheet.sets_hygiene_sheet(artifacts.hygiene),
         )
     if artifacts.sets:
         yield section("sets", "Samples", model_sheets.sets_sheet(artifacts.sets))

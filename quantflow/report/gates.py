@@ -10,6 +10,7 @@ from quantflow.artifacts.comparison import Comparison
 from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ParityReport
+from quantflow.artifacts.hygiene_record import HygieneReport
 from quantflow.artifacts.om_record import OmRecord, OmStatus
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.record import Verdict, worst
@@ -55,6 +56,8 @@ def all_gates(artifacts: Artifacts) -> list[Gate]:
     gates: list[Gate] = []
     if artifacts.drift is not None:
         gates.append(drift_gate(artifacts.drift))
+    if artifacts.hygiene is not None:
+        gates.append(hygiene_gate(artifacts.hygiene))
     if artifacts.ranges is not None:
         gates.append(finite_gate(artifacts.ranges, broken_outputs(artifacts)))
     if artifacts.coverage is not None:
@@ -71,6 +74,13 @@ def all_gates(artifacts: Artifacts) -> list[Gate]:
 def gates_of(artifacts: Artifacts, stage: str) -> list[Gate]:
     """The gates of one stage, given by its folder."""
     return [gate for gate in all_gates(artifacts) if gate.stage == stage]
+
+
+def hygiene_gate(hygiene: HygieneReport) -> Gate:
+    """No set repeats itself, leaks into the evaluation or holds samples with nothing in them."""
+    reasons = tuple(x.text for x in hygiene.findings if x.verdict != "pass")
+    fix = "look at `quantflow show hygiene`; mend or remove these records in the sources"
+    return Gate("10_set", "hygiene", hygiene.verdict, reasons, fix)
 
 
 def drift_gate(drift: DriftReport) -> Gate:

@@ -84,7 +84,7 @@ def watch(context: Context, production: Profile, where: str) -> WatchReport:
     drift = drift_report(table, judged, seed=seed, candidates=len(table))
     coverage = _coverage(context, production)
     return WatchReport(
-        verdict=worst(drift.verdict, *([coverage.verdict] if coverage else [])),
+        verdict=worst(drift.verdict, coverage.verdict if coverage else "pass"),
         reasons=(*(coverage.reasons if coverage else ()), *drift.reasons),
         source=production.source,
         samples=production.samples,

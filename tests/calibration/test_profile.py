@@ -1,4 +1,4 @@
-"""A profile holds what its definitions say, survives its file, and nothing broken is read as one."""
+"""A profile holds what its definitions say, survives its file, and nothing broken is read."""
 
 from __future__ import annotations
 

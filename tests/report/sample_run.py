@@ -31,6 +31,8 @@ from quantflow.artifacts.export_record import (
     LayerParity,
     ParityReport,
 )
+from quantflow.artifacts.hygiene_record import Finding as HygieneFinding
+from quantflow.artifacts.hygiene_record import HygieneReport, SetHygiene
 from quantflow.artifacts.model_record import Group, Layer, ModelRecord, PaddedTensor, TensorInfo
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord
 from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
@@ -45,7 +47,7 @@ from quantflow.artifacts.ranges_record import (
     Split,
     TensorRange,
 )
-from quantflow.artifacts.record import Record
+from quantflow.artifacts.record import Record, Verdict
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.artifacts.sample_set import SampleInfo, SetRecord
 from quantflow.artifacts.sweep_record import (
@@ -116,6 +118,28 @@ def sample_set(name: str) -> SetRecord:
         padding_fraction=None,
         duplicates=1,
     )
+
+
+def hygiene(verdict: Verdict = "pass") -> HygieneReport:
+    """Two of three calibration samples are the same."""
+    finding = HygieneFinding(
+        kind="exact-duplicates",
+        set="calibration",
+        count=1,
+        samples=("calibration[0]", "calibration[2]"),
+        verdict=verdict,
+        text="1 of 3 calibration samples repeat others",
+    )
+    one = SetHygiene(
+        set="calibration",
+        samples=3,
+        unfit=0,
+        different=2,
+        families=2,
+        effective=1.8,
+        near_effective=1.8,
+    )
+    return HygieneReport(verdict=verdict, findings=(finding,), sets=(one,))
 
 
 def drift(verdict: str = "pass") -> DriftReport:
@@ -617,7 +641,8 @@ def write_run(
     run = RunDirectory(root)
     write_stage(run, "00_model", (), {"model.json": model()})
     sets = {f"{n}/set.json": sample_set(n) for n in ("calibration", "heldout", "evaluation")}
-    write_stage(run, "10_set", (), {**sets, "drift.json": drift_report or drift()})
+    records = {**sets, "drift.json": drift_report or drift(), "hygiene.json": hygiene()}
+    write_stage(run, "10_set", (), records)
     write_stage(
         run,
         "20_ranges",

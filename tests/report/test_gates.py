@@ -13,6 +13,7 @@ from quantflow.report.gates import (
     drift_gate,
     exit_code,
     finite_gate,
+    hygiene_gate,
     overall,
     parity_gate,
     plan_gate,
@@ -24,6 +25,7 @@ from tests.report.sample_run import (
     coverage,
     drift,
     edit_plan,
+    hygiene,
     om,
     parity,
     perplexity_measure,
@@ -54,7 +56,8 @@ def test_a_failed_parity_names_only_the_layers_that_differ() -> None:
 
 @pytest.mark.parametrize("verdict", ["pass", "warn", "fail"])
 def test_the_gates_of_the_set_and_the_ranges_follow_their_reports(verdict: Verdict) -> None:
-    for gate in (drift_gate(drift(verdict)), coverage_gate(coverage(verdict))):
+    gates = drift_gate(drift(verdict)), coverage_gate(coverage(verdict))
+    for gate in (*gates, hygiene_gate(hygiene(verdict))):
         assert gate.verdict == verdict
         assert bool(gate.reasons) == (verdict != "pass")
 

@@ -91,7 +91,8 @@ class Comparison:
             kind = "counts" if name in profile.counts else "categories"
             own: NDArray[np.int64] = getattr(table, kind)[name]
             theirs: NDArray[np.int64] = getattr(profile, kind)[name]
-            far = jensen_shannon(own, theirs.sum(axis=0))
+            whole: NDArray[np.int64] = theirs.sum(axis=0)
+            far = jensen_shannon(own, whole)
         order = np.argsort(-far, kind="stable")[:EXAMPLES]
         return tuple(table.ids[int(i)] for i in order)
 
@@ -100,7 +101,8 @@ class Comparison:
 
     def _median(self, place: int) -> float:
         counts = self._theirs[place]
-        middle = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
+        half = float(counts.sum()) / 2
+        middle = int(np.searchsorted(np.cumsum(counts), half))
         return float(self.centres[place, middle])
 
 
