@@ -66,7 +66,7 @@ def test_a_shifted_mean_fails_and_its_feature_is_named() -> None:
     assert report.features[0].feature == "f2"
     others = [row.verdict for row in report.features[1:] if row.feature != JOINT]
     assert others == ["pass"] * 5
-    assert report.reasons[0].startswith("f2 differs from deployment")
+    assert report.reasons[0].startswith("f2: unlike deployment")
 
 
 def test_a_wider_spread_fails() -> None:

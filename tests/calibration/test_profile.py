@@ -194,7 +194,8 @@ def _set(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[bytes
         (_set("joint/sums", lambda x: x * np.float32("nan")), "float32"),
         (_set("categories/script", lambda x: x * 0), "add up"),
         (_set("tensors/x/y/low", lambda x: x[:3]), "shape"),
-        (_set("tensors/x/y/counts", lambda x: -x), "positive"),
+        (_set("tensors/x/y/counts", lambda x: x * 0), "positive"),
+        (_set("tensors/x/y/counts", lambda x: -x.astype(np.int64)), "counts cannot be int64"),
     ],
 )
 def test_a_broken_file_is_refused(

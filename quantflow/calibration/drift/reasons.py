@@ -46,7 +46,7 @@ def _of_features(features: Sequence[FeatureDrift]) -> Iterator[Reason]:
     for row in notable[:SPELLED_OUT]:
         yield Reason(
             row.verdict,
-            f"{row.feature} differs from deployment: {_how(row)}{row.test} distance "
+            f"{row.feature}: unlike deployment, {_how(row)}{row.test} distance "
             f"{row.distance:.3f}, {row.effect:.1f} times the noise floor; "
             f"see {', '.join(row.examples)}",
         )

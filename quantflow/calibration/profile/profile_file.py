@@ -202,10 +202,13 @@ def _sketch(
 
 
 def _tensor_arrays(tensor: TensorProfile) -> dict[str, NDArray[Any]]:
+    parts = to_arrays(tensor.histogram)
     return {
-        **to_arrays(tensor.histogram),
-        "low": tensor.sample_low,
-        "high": tensor.sample_high,
+        **parts,
+        "counts": _smallest(parts["counts"]),
+        # Extremes of float32 values.
+        "low": tensor.sample_low.astype(np.float32),
+        "high": tensor.sample_high.astype(np.float32),
         "channel_absmax": tensor.channel_absmax,
     }
 
@@ -214,11 +217,12 @@ def _tensor(name: str, arrays: Arrays, samples: int) -> TensorProfile:
     def part(key: str) -> NDArray[Any]:
         return arrays[f"tensors/{name}/{key}"]
 
-    absmax = part("channel_absmax")
+    bins, absmax = part("bins"), part("channel_absmax")
+    counts = _counts(part("counts"), (bins.size,))
     return TensorProfile(
-        histogram=from_arrays(part("bins"), part("counts"), part("extremes"), part("inf")),
-        sample_low=_floats(part("low"), (samples,)),
-        sample_high=_floats(part("high"), (samples,)),
+        histogram=from_arrays(bins, counts, part("extremes"), part("inf")),
+        sample_low=_floats(part("low"), (samples,), np.float32).astype(np.float64),
+        sample_high=_floats(part("high"), (samples,), np.float32).astype(np.float64),
         channel_absmax=_floats(absmax, (absmax.size,), np.float32),
     )
 
