@@ -26,7 +26,9 @@ class StabilityRow(Record):
 
 
 class StabilityReport(Record):
-    """Whether other samples of the same kind would have given the same ranges.
+    """Whether other subsets of the calibration set would have given the same ranges.
+
+    Fresh samples may move a range further: what the set lacks, no subset shows.
 
     Attributes:
         reasons: a sentence where the set is too small.

@@ -24,6 +24,7 @@ class What(StrEnum):
     GROUPS = "groups"
     SET = "set"
     DRIFT = "drift"
+    HYGIENE = "hygiene"
     RANGES = "ranges"
     CLIPPING = "clipping"
     COVERAGE = "coverage"

@@ -1,8 +1,10 @@
-"""Subset stability: how far ranges would move, had other samples of the same kind been drawn.
+"""Subset stability: how far ranges move between subsets of the calibration set.
 
-Two subsets of a set that share no sample are like two sets drawn apart, so the widths that they
-give a range differ as those of two calibration sets of their size would. That is known for up to
-half of the samples; for more of them it is extrapolated.
+Two subsets that share no sample stand in for two calibration sets of their size. That goes up to
+half of the samples; for more of them it is extrapolated. The figures are lower bounds of a kind: no
+subset reaches further than the set does, while fresh samples may. In simulations with uniform,
+normal, gamma and Cauchy values, a fresh set of the same size kept within the expected spread in
+three to four of five cases, not in 95 of 100.
 """
 
 from __future__ import annotations

@@ -60,8 +60,9 @@ def stability_sheet(stability: StabilityReport) -> Sheet:
     head = ("group", *(f"with {size}" for size in sizes), f"{stability.threshold:.0%} from")
     align = "l" + "r" * (len(head) - 1)
     note = (
-        "How much the width of a tensor's range differs between two sets of so many samples, at "
-        f"most, in 95 of 100 draws; with all {stability.samples} it is extrapolated. "
+        "How much the width of a tensor's range differs between two random subsets of so many "
+        f"samples, at most, in 95 of 100 draws; with all {stability.samples} it is extrapolated. "
+        "Fresh samples may move it further: what the set lacks, no subset shows. "
         f"Medians: {', '.join(share_text(x, 1) for x in stability.median)}."
     )
     said = "".join(f" {reason[0].upper()}{reason[1:]}." for reason in stability.reasons)

@@ -1,4 +1,4 @@
-"""Subset stability: the spread of random subsets, as comparing sets drawn apart shows it."""
+"""Subset stability: the spread of random subsets, as all pairs of them show it."""
 
 from __future__ import annotations
 
@@ -50,14 +50,31 @@ def test_the_spread_is_that_of_all_pairs_of_subsets(size: int) -> None:
     assert np.mean(differences < found - 1e-12) <= 0.97
 
 
-def test_two_sets_drawn_apart_differ_by_the_spread_at_most_in_95_of_100_cases() -> None:
+def test_two_halves_of_a_set_differ_by_the_spread_at_most_in_95_of_100_cases() -> None:
     rng, within = np.random.default_rng(1), list[bool]()
     for _ in range(400):
-        low, high = extremes(rng, 64)  # of two sets of 32, which halves of 64 stand for
+        low, high = extremes(rng, 64)
         spread = subset_spreads([(low, high)], [32], 100)[0, 0]
         apart = abs(width(low[:32], high[:32]) - width(low[32:], high[32:])) / width(low, high)
         within.append(apart <= spread + 1e-12)
     assert 0.9 <= np.mean(within) <= 1
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal", "gamma"])
+def test_fresh_sets_keep_within_the_expected_spread_more_often_than_not(kind: str) -> None:
+    # Not in 95 of 100 cases: a set cannot show what it lacks.
+    rng, within = np.random.default_rng(7), list[bool]()
+    draw = {
+        "uniform": lambda: rng.uniform(size=64),
+        "normal": lambda: np.abs(rng.normal(size=64)),
+        "gamma": lambda: rng.gamma(2, size=64),
+    }[kind]
+    for _ in range(200):
+        high, fresh = draw(), float(draw().max())
+        (row,) = stability_report({"t": (0 * high, high)}, {"t": "g"}, 50).rows
+        own = float(high.max())
+        within.append(abs(own - fresh) / max(own, fresh) <= row.expected)
+    assert 0.65 <= np.mean(within) <= 0.95
 
 
 def test_every_tensor_is_compared_on_the_same_subsets() -> None:
