@@ -53,8 +53,9 @@ def build_sets(
     """Draw the sets and write each to a folder of its name in `out_dir`, and ``drift.json``.
 
     `evaluation` is drawn first, then `heldout`, then the candidates of `calibration`, then
-    `deployment`, each without the content of those before: so the samples that accuracy is measured
-    on stay the same when the candidates change. `task`, where the task has a
+    `deployment`, each without the content of those before (but deployment may have samples that
+    candidates of another source have, too): so the samples that accuracy is measured on stay the
+    same when the candidates change. `task`, where the task has a
     source, holds all records of it in their order.
 
     Args:
@@ -82,7 +83,10 @@ def build_sets(
     pools = {name: _pool(name, source, config, base) for name, source in sources.items()}
     check_counts(pools, plans)
     extract = extractor_of(config.set.preprocess, inputs, base)
-    drawn, tables, prints = _draw(pools, plans, preprocess, extract, progress)
+    same = _same_source_notes(sources, base)
+    drawn, tables, prints = _draw(
+        pools, plans, preprocess, extract, progress, apart=any("candidates" in x for x in same)
+    )
     size = next(plan.least for plan in plans if plan.name == "calibration")
     gate = _Gate(config, base, Measurer(extract, model, model_digest), out_dir, progress)
     candidates = drawn["calibration"]
@@ -90,7 +94,7 @@ def build_sets(
     prints["candidates"] = prints.pop("calibration")
     prints["calibration"] = prints["candidates"].take(_places(drawn["calibration"], candidates))
     _hygiene(prints, drawn, candidates, usual).write(out_dir / "hygiene.json")
-    notes = (*preprocess.notes, *_same_source_notes(sources, base))
+    notes = (*preprocess.notes, *same)
     records: dict[str, SetRecord] = {}
     for plan in plans:
         origin = f"{plan.source}: {describe(sources[plan.source])}, seed {config.run.seed}"
@@ -110,10 +114,21 @@ def _draw(
     preprocess: Preprocessor,
     extract: Extractor,
     progress: Progress,
+    *,
+    apart: bool,
 ) -> tuple[dict[str, Drawn], dict[str, FeatureTable], dict[str, Fingerprints]]:
     """The samples of every plan, features of those that are compared, and fingerprints.
 
     A plan that comes to nothing is taken off the list.
+
+    Args:
+        pools: of the sources, by name.
+        plans: in the order of drawing.
+        preprocess: from record to sample.
+        extract: measures samples.
+        progress: called after some samples.
+        apart: whether deployment is without what candidates hold, since both are the same data. A
+            pool that happens to hold production samples is no reason to leave these out.
     """
     drawn, tables = dict[str, Drawn](), dict[str, FeatureTable]()
     prints = dict[str, Fingerprints]()
@@ -131,7 +146,8 @@ def _draw(
             leave_unfit=look.compared,
             tick=_ticker(progress, plan.name, plan.count),
         )
-        taken |= drawn[plan.name].digests
+        if plan.name != "calibration" or apart:
+            taken |= drawn[plan.name].digests
         if look.prints:
             prints[plan.name] = join(look.prints)
         if look.tables:

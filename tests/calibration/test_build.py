@@ -91,8 +91,11 @@ def test_content_that_the_sources_share_is_passed_over_and_counted(tmp_path: Pat
         samples=7,
     )
     records = build_sets(config, tmp_path, INPUTS, tmp_path / "out")
-    drawn = [v for name in records for v in _values(tmp_path / "out" / name)]
-    assert sorted(drawn) == shared
+    drawn = {name: set(_values(tmp_path / "out" / name)) for name in records}
+    judges = drawn["evaluation"] | drawn["heldout"]
+    assert len(judges) == 5 and not judges & (drawn["calibration"] | drawn["deployment"])
+    # A pool that holds all of production is no reason to leave it out of the deployment sample.
+    assert drawn["deployment"] == set(shared) - judges
     # All that is left of twelve candidates is drawn only after each of the five others was met, or
     # stood behind the last one drawn.
     assert 0 < records["calibration"].overlap <= 5
