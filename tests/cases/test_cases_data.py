@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,12 @@ import numpy as np
 import pytest
 
 from quantflow.__main__ import main
+from quantflow.artifacts.sample_set import SampleInfo
+from quantflow.calibration.draw import Batch
+from quantflow.calibration.drift.report import drift_report
+from quantflow.calibration.features.extract import Extractor
+from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.profile.profile import make_profile
 from tests.cases.drawn import drawn
 from tests.cli.tiny_project import DEPLOYMENT, add_deployment, write_project
 
@@ -90,3 +97,65 @@ def test_candidates_taken_from_the_evaluation_data_are_reported(
     assert any("equal evaluation samples" in reason for reason in report["reasons"])
     # None of them is calibrated with.
     assert not set(drawn(tmp_path)) & set(range(20))
+
+
+def test_ranges_that_depend_on_the_subset_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # C26: a few samples in a hundred reach far, so a subset has some of them or has not.
+    config = write_project(tmp_path)
+    rng = np.random.default_rng(8)
+    steady = rng.uniform(-1, 1, (400, 16)).astype(np.float32)
+    tailed = steady * np.where(rng.random((400, 1)) < 0.02, 40, 1).astype(np.float32)
+    found = dict[str, dict[str, Any]]()
+    for name, samples in (("steady", steady), ("tailed", tailed)):
+        np.savez(tmp_path / "candidates.npz", x=samples)
+        options = ("-c", str(config), "--set", "set.samples=128")
+        for command in ("prepare", "build-set", "calibrate"):
+            assert asked(capsys, command, *options)[0] in (0, 1)
+        path = tmp_path / "run" / "20_ranges" / "stability.json"
+        found[name] = json.loads(path.read_text())
+    (steady_row,) = [row for row in found["steady"]["rows"] if row["tensor"] == "x"]
+    (tailed_row,) = [row for row in found["tailed"]["rows"] if row["tensor"] == "x"]
+    assert found["tailed"]["sizes"] == [8, 16, 32, 64]
+    # 32 samples hold one of the far ones in about half of all draws: the width is 1 or 40 parts.
+    assert tailed_row["spreads"][2] > 0.5 and tailed_row["enough"] is None
+    assert steady_row["spreads"][2] < 0.05 and steady_row["enough"] is not None
+    assert found["tailed"]["reasons"] and "first" in found["tailed"]["reasons"][0]
+
+
+def test_a_set_of_one_language_fails_for_traffic_of_another() -> None:
+    # C31: English calibration, Chinese service, by the features of the texts alone.
+    english = [
+        "the",
+        "model",
+        "reads",
+        "what",
+        "people",
+        "write",
+        "and",
+        "answers",
+        "in",
+        "its",
+        "own",
+        "words",
+        "every",
+        "day",
+    ]
+    signs = "的一是了我不人在他有这个上们来到时大地为子中你说生国年着就那和要她出也得里后自以会"
+    rng = np.random.default_rng(9)
+
+    def texts(words: Sequence[str], space: str, count: int) -> list[str]:
+        return [space.join(rng.choice(list(words), rng.integers(30, 60))) for _ in range(count)]
+
+    def features(lines: list[str], name: str) -> FeatureTable:
+        infos = tuple(SampleInfo(id=f"{name}[{i}]", digest=line) for i, line in enumerate(lines))
+        return Extractor(())(Batch(infos, (), [{}] * len(lines), [{"text": x} for x in lines]))
+
+    production = features(texts(signs, "", 150), "d")
+    profile = make_profile(production, len(production.names))
+    same = drift_report(features(texts(signs, "", 64), "c"), profile, seed=0)
+    other = drift_report(features(texts(english, " ", 64), "c"), profile, seed=0)
+    assert same.verdict == "pass"
+    failed = {row.feature for row in other.features if row.verdict == "fail"}
+    assert other.verdict == "fail" and {"text.script", "text.non_ascii"} <= failed
