@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from textwrap import dedent
 
 from quantflow.user_code import load_function
@@ -39,7 +40,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def main() -> int:
-    """Write the pool and say how many texts of which kind are in it; 1 when there are too few."""
+    """Write the pool, say how many texts of which kind it has and how long; 1 when too few."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--count", type=int, default=100_000, help="texts to write")
@@ -50,7 +51,8 @@ def main() -> int:
         for kind, text in pool:
             stream.write(json.dumps({"text": text, "kind": kind}, ensure_ascii=False) + "\n")
     for kind, number in Counter(kind for kind, _ in pool).most_common():
-        print(f"{number:8,}  {kind}")
+        middle = median(len(text) for other, text in pool if other == kind)
+        print(f"{number:8,}  {kind}, {middle:,.0f} characters in the middle")
     print(f"{len(pool):8,}  in all")
     return 0 if len(pool) >= count else 1
 

