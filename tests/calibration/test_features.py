@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.artifacts.sample_set import SampleInfo
@@ -146,6 +148,17 @@ def test_text_features_need_text_in_every_record_and_tables_share_what_both_have
     assert narrowed.names == joined.names == without.names
     np.testing.assert_array_equal(narrowed.values, without.values)
     assert joined.ids == ("s[0]", "s[1]") * 2 and not joined.categories
+
+
+def test_images_of_records_tell_their_size_before_the_model_gets_them() -> None:
+    pictures = [Image.new("L", (30, 20)), Image.new("L", (64, 48))]
+    batch = _batch([{}, {}], [None, None])
+    records = [{"image": picture} for picture in pictures]
+    found = Extractor(())(replace(batch, records=records))
+    assert found.names == ("image.width", "image.height")
+    np.testing.assert_array_equal(found.values, [[30, 20], [64, 48]])
+    mixed = Extractor(())(replace(batch, records=[records[0], {"image": np.zeros(3)}]))
+    assert mixed.names == ()
 
 
 def test_token_frequencies_are_added_on_demand() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import TensorInfo
 from quantflow.calibration.draw import Batch
-from quantflow.calibration.features.images import channel_axis, image_features
+from quantflow.calibration.features.images import channel_axis, image_features, record_features
 from quantflow.calibration.features.script import scripts_of
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.features.text import text_features
@@ -38,7 +38,8 @@ class Extractor:
     def __call__(self, batch: Batch) -> FeatureTable:
         """Features of some samples, but for `with_counts`.
 
-        Those of text are there when every record holds text.
+        Those of text are there when every record holds text, sizes when every record holds an
+        image.
         """
         rows = [input_features(sample, self.inputs, self.unknown) for sample in batch.samples]
         categories = dict[str, NDArray[np.int64]]()
@@ -48,6 +49,9 @@ class Extractor:
         if len(texts) == len(rows):
             rows = [{**row, **text_features(text)} for row, text in zip(rows, texts, strict=True)]
             categories = {"text.script": scripts_of(texts)}
+        images: list[Any] = [record.get("image") for record in batch.records]
+        if all(_is_image(image) for image in images):
+            rows = [{**row, **record_features(x)} for row, x in zip(rows, images, strict=True)]
         return FeatureTable(
             ids=tuple(info.id for info in batch.infos),
             digests=tuple(info.digest for info in batch.infos),
@@ -62,6 +66,12 @@ class Extractor:
         rows = [input_counts(sample, self.inputs) for sample in samples]
         counts = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
         return replace(table, counts=counts)
+
+
+def _is_image(value: object) -> bool:
+    """Whether a record holds an image, as an `imagefolder` has them."""
+    size = getattr(value, "size", None)
+    return isinstance(size, tuple) and len(cast(tuple[object, ...], size)) == 2
 
 
 def input_features(
