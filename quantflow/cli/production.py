@@ -84,6 +84,7 @@ def profile(
     from quantflow.stages.pipeline import STAGES, run_stage
     from quantflow.stages.production import profile_production
 
+    _check_output(output)
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context, context.run.locked():
         given = _source(context, source)
@@ -131,6 +132,7 @@ def watch(
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context:
         _refuse_both(source, profile)
+        _check_output(output or context.run.root / "watch.json")
         if profile is not None:
             production = load_profile(profile)
         else:
@@ -144,6 +146,23 @@ def watch(
     else:
         _show(report, output or context.run.root / "watch.json")
     raise typer.Exit(int(code))
+
+
+def _check_output(path: Path) -> None:
+    """Raise QF604 before long work when nothing could be written to a file."""
+    import os
+
+    from quantflow.errors import fail
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        reason = "it is a directory" if path.is_dir() else ""
+        reason = reason or ("" if os.access(path.parent, os.W_OK) else "permission denied")
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        what = f"nothing can be written there: {reason}"
+        fail("QF604", what, where=str(path), fix="choose another --output")
 
 
 def _refuse_both(source: str | None, profile: Path | None) -> None:

@@ -117,6 +117,16 @@ def test_what_cannot_be_read_is_said(
     assert code in answer.err and words in answer.err
 
 
+@pytest.mark.parametrize("place", [".", "quantflow.toml/p"])
+def test_an_output_that_cannot_be_written_is_said_before_the_work(
+    call: Call, config: Path, tmp_path: Path, place: str
+) -> None:
+    for command in ("profile", "watch"):
+        answer = call(command, "-c", config, "-q", "-o", tmp_path / place)
+        assert answer.code == 3 and "QF604" in answer.err
+    assert not (tmp_path / "run" / "00_model").exists()
+
+
 def test_watch_needs_a_calibrated_run(call: Call, config: Path, tmp_path: Path) -> None:
     output = tmp_path / "p.safetensors"
     assert call("profile", "-c", config, "-q", "-o", output).code == 0
