@@ -9,15 +9,16 @@ held-out samples leave the calibrated range than chance explains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow, Deployment
+from quantflow.artifacts.ranges_record import TensorRange
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.ranges.bounds import Bounds
-from quantflow.ranges.collect import TensorStatistics
+from quantflow.ranges.collect import Collection, TensorStatistics
 from quantflow.ranges.density import density, mass_below
 from quantflow.ranges.grid import Histogram
 
@@ -98,6 +99,41 @@ def coverage_row(
         worst_samples=tuple(ids[int(i)] for i in order if reach[i] > 1),
         verdict=_verdict(p, share - expected),
     )
+
+
+def coverage_of(
+    ranges: Sequence[TensorRange],
+    group_of: Callable[[str], str],
+    calibration: Mapping[str, Histogram],
+    samples: int,
+    deployment: Collection,
+) -> CoverageReport:
+    """Coverage of every range in force.
+
+    Args:
+        ranges: of all tensors.
+        group_of: name of a tensor's group.
+        calibration: histograms of the calibration set.
+        samples: of the calibration set.
+        deployment: statistics of held-out samples, or those of a profile, which have no ids.
+    """
+    rows = [
+        coverage_row(
+            chosen.tensor,
+            group_of(chosen.tensor),
+            calibration[chosen.tensor],
+            deployment.tensors[chosen.tensor],
+            deployment.ids,
+            Bounds(chosen.low, chosen.high),
+            samples=samples,
+            tensors=len(ranges),
+        )
+        for chosen in ranges
+    ]
+    seen = (len(tensor.sample_low) for tensor in deployment.tensors.values())
+    count = max(seen, default=len(deployment.ids))
+    source: Deployment = "held-out samples" if deployment.ids else "profile"
+    return coverage_report(rows, samples, count, source)
 
 
 def coverage_report(

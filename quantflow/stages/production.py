@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quantflow.artifacts.coverage_record import CoverageReport
-from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.record import worst
@@ -18,8 +17,7 @@ from quantflow.calibration.production import profile_source
 from quantflow.calibration.profile.profile import Profile
 from quantflow.config import SourceConfig
 from quantflow.graph.model_io import load_model
-from quantflow.ranges.bounds import Bounds
-from quantflow.ranges.coverage import coverage_report, coverage_row
+from quantflow.ranges.coverage import coverage_of
 from quantflow.ranges.histogram_file import load_histograms
 from quantflow.stages.stage import Context
 
@@ -51,14 +49,9 @@ def profile_production(
         context.loaded.base,
         record.inputs,
         features,
-        model_digest(context),
+        context.model_digest,
         context.progress,
     )
-
-
-def model_digest(context: Context) -> str:
-    """Digest of the run's canonical model."""
-    return file_digest(context.folder("00_model") / "model.onnx")
 
 
 def watch(context: Context, production: Profile, where: str) -> WatchReport:
@@ -77,7 +70,7 @@ def watch(context: Context, production: Profile, where: str) -> WatchReport:
         context.run.require(folder, command)
     table = load_table(context.folder("10_set") / "features.safetensors")
     judged = production
-    if judged.model != model_digest(context) or not set(judged.names) <= set(table.names):
+    if judged.model != context.model_digest or not set(judged.names) <= set(table.names):
         judged = judged.without_model()
     check_features(judged, table, where)
     seed = context.config.run.seed
@@ -105,22 +98,9 @@ def _coverage(context: Context, production: Profile) -> CoverageReport | None:
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     ranges = RangesRecord.read(context.folder("20_ranges") / "ranges.json").ranges
     tensors = [chosen.tensor for chosen in ranges]
-    seen = tensors_of(production, model_digest(context), tensors)
+    seen = tensors_of(production, context.model_digest, tensors)
     if seen is None:
         return None
     calibrated = load_histograms(context.folder("20_ranges") / "histograms.safetensors")
     samples = len(SampleSet(context.folder("10_set") / "calibration"))
-    rows = [
-        coverage_row(
-            chosen.tensor,
-            record.group_of(chosen.tensor),
-            calibrated["calibration"][chosen.tensor],
-            seen.tensors[chosen.tensor],
-            (),
-            Bounds(chosen.low, chosen.high),
-            samples=samples,
-            tensors=len(ranges),
-        )
-        for chosen in ranges
-    ]
-    return coverage_report(rows, samples, production.samples, "profile")
+    return coverage_of(ranges, record.group_of, calibrated["calibration"], samples, seen)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from quantflow.artifacts.digest import value_digest
+from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.config import Config, LoadedConfig, Section
 from quantflow.progress import Progress, no_progress
@@ -39,6 +39,11 @@ class Context:
     def folder(self, stage: str) -> Path:
         """Where a finished stage's files are."""
         return self.run.folder(stage)
+
+    @property
+    def model_digest(self) -> str:
+        """Digest of the canonical model's file."""
+        return file_digest(self.folder("00_model") / "model.onnx")
 
     def digest_of(self, stage: str) -> str:
         """Digest of a finished stage's outputs; empty when it has not run."""

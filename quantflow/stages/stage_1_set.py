@@ -9,6 +9,7 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.calibration.preprocess import preprocess_digest
 from quantflow.calibration.sources import source_digest
 from quantflow.config import resolve_path
+from quantflow.errors import fail
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 
@@ -33,10 +34,12 @@ def inputs(context: Context) -> dict[str, str]:
         if source is not None:
             digests[name] = source_digest(source, base)
     if config.set.profile is not None:
-        digests["set.profile"] = file_digest(resolve_path(config.set.profile, base))
-    if (
-        config.set.deployment is not None or config.set.profile is not None
-    ):  # what the model makes of it is compared, too
+        path = resolve_path(config.set.profile, base)
+        if not path.is_file():
+            fail("QF104", f"no such file: {path}", where="set.profile", fix="check the path")
+        digests["set.profile"] = file_digest(path)
+    if not (config.set.deployment is None and config.set.profile is None):
+        # What the model makes of it is compared, too.
         digests["00_model"] = context.digest_of("00_model")
         digests["runtime"] = section_digest(config.runtime)
         digests["onnxruntime"] = build_identity()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.calibration.build import build_sets
@@ -30,7 +29,7 @@ def work(context: Context, folder: Path) -> None:
         folder,
         context.progress,
         model=model_features(context, record, model),
-        model_digest=file_digest(context.folder("00_model") / "model.onnx"),
+        model_digest=context.model_digest,
     )
     for directory in sorted(path.parent for path in folder.glob("*/set.json")):
         for sample in SampleSet(directory):

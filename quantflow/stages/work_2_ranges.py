@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.coverage_record import CoverageReport
-from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
@@ -31,12 +30,11 @@ from quantflow.graph.edit import constant, values_by_name, with_outputs
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
 from quantflow.graph.quantized.settle import given_params
-from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.channel_file import save_channel_absmax
 from quantflow.ranges.choose_ranges import WeightOf, choose_ranges
 from quantflow.ranges.clipping_csv import clipping_csv
 from quantflow.ranges.collect import Collection, collect
-from quantflow.ranges.coverage import coverage_report, coverage_row
+from quantflow.ranges.coverage import coverage_of
 from quantflow.ranges.fetch_batch import fetch_batch
 from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.ranges.histogram_file import save_histograms
@@ -162,7 +160,7 @@ def _profiled(context: Context, tensors: Sequence[str]) -> Collection | None:
     if context.config.set.profile is None:
         return None
     profile = load_profile(context.folder("10_set") / "profile.safetensors")
-    return tensors_of(profile, file_digest(context.folder("00_model") / "model.onnx"), tensors)
+    return tensors_of(profile, context.model_digest, tensors)
 
 
 def _fetch_batch(context: Context, model: ir.Model, record: ModelRecord) -> int:
@@ -196,24 +194,10 @@ def _weights(model: ir.Model) -> WeightOf:
 def _coverage(
     record: ModelRecord, seen: dict[Split, Collection], ranges: list[TensorRange]
 ) -> CoverageReport:
-    calibration, heldout = seen["calibration"], seen["heldout"]
-    rows = [
-        coverage_row(
-            chosen.tensor,
-            record.group_of(chosen.tensor),
-            calibration.tensors[chosen.tensor].histogram,
-            heldout.tensors[chosen.tensor],
-            heldout.ids,
-            Bounds(chosen.low, chosen.high),
-            samples=len(calibration.ids),
-            tensors=len(ranges),
-        )
-        for chosen in ranges
-    ]
-    seen_of = (len(tensor.sample_low) for tensor in heldout.tensors.values())
-    count = max(seen_of, default=len(heldout.ids))
-    source = "held-out samples" if heldout.ids else "profile"
-    return coverage_report(rows, len(calibration.ids), count, source)
+    calibration = seen["calibration"]
+    histograms = {name: tensor.histogram for name, tensor in calibration.tensors.items()}
+    count = len(calibration.ids)
+    return coverage_of(ranges, record.group_of, histograms, count, seen["heldout"])
 
 
 def _stability(record: ModelRecord, calibration: Collection) -> StabilityReport:

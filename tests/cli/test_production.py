@@ -127,6 +127,13 @@ def test_an_output_that_cannot_be_written_is_said_before_the_work(
     assert not (tmp_path / "run" / "00_model").exists()
 
 
+def test_a_profile_that_is_not_there_is_said(call: Call, tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    assert call("prepare", "-c", config, "-q").code == 0
+    answer = call("build-set", "-c", config, "-q", "--set", "set.profile=nowhere.safetensors")
+    assert answer.code == 2 and "QF104" in answer.err and "set.profile" in answer.err
+
+
 def test_watch_needs_a_calibrated_run(call: Call, config: Path, tmp_path: Path) -> None:
     output = tmp_path / "p.safetensors"
     assert call("profile", "-c", config, "-q", "-o", output).code == 0
