@@ -1,4 +1,8 @@
-"""MatMul and Gemm of int8 as MatMulInteger, which accumulates in int32."""
+"""MatMul and Gemm of int8 as MatMulInteger, which accumulates in int32.
+
+Both operands are uint8: on processors without VNNI, onnxruntime adds pairs of u8 x s8 products in
+16 bits, where they saturate, unless it is told otherwise and optimizes the graph.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +27,32 @@ def to_integer_matmul(layer: DeployedLayer, inputs: LoweredInputs, additions: Ad
         zero_point = _zero_point(node, index, entry, additions)
         node.replace_input_with(2 + index, zero_point)
     weight = node.inputs[1]
-    if weight is not None and len(weight.uses()) > 1 and weight.const_value is not None:
-        # A weight each: onnxruntime, making it uint8, does not load a model that shares one.
-        own = additions.initializer(f"{node.name}/weight", weight.const_value.numpy())
-        node.replace_input_with(1, own)
+    if weight is not None and weight.const_value is not None:
+        node.resize_inputs(4)
+        node.replace_input_with(1, _shifted(node, weight, additions))
+        node.replace_input_with(3, _constant_zero(node, additions))
     if bias is not None:
         product = node.outputs[0]
         add = additions.node(
             f"{node.name}/bias", "Add", [product, bias], ir.DataType.INT32, like=product
         )
         insert_behind(node, [add])
+
+
+def _shifted(node: ir.Node, weight: ir.Value, additions: Additions) -> ir.Value:
+    """The weight as uint8, in the place of an int8 one that nothing else reads."""
+    assert weight.const_value is not None
+    array = np.asarray(weight.const_value.numpy(), np.int8)
+    shifted = (array.view(np.uint8) ^ np.uint8(SHIFT)).reshape(array.shape)
+    own = additions.initializer(f"{node.name}/weight_uint8", shifted)
+    graph = node.graph
+    if isinstance(graph, ir.Graph) and len(list(weight.uses())) == 1 and weight.name:
+        graph.initializers.pop(weight.name, None)
+    return own
+
+
+def _constant_zero(node: ir.Node, additions: Additions) -> ir.Value:
+    return additions.initializer(f"{node.name}/weight_zero_point", np.array(SHIFT, np.uint8))
 
 
 def _zero_point(node: ir.Node, index: int, entry: DeployedInput, additions: Additions) -> ir.Value:
