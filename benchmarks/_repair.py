@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
-from typing import Any, Literal
 
 from _harness import Figure
+from _repair_cases import SETS, Case, Records
 
 from quantflow.artifacts.comparison import Comparison
 from quantflow.artifacts.coverage_record import CoverageReport
@@ -23,102 +21,9 @@ from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
-from quantflow.user_code import load_function
 
-SETS = Path(__file__).parents[1] / "calibration_sets"
-
-Records = Sequence[dict[str, Any]]
-Source = Callable[[], Records]
-
-
-def _function(folder: str, name: str) -> Source:
-    return lambda: load_function(name, SETS / folder)()
-
-
-def _rows(source: Source) -> Source:
-    """Rows of 512 tokens for SmolLM2, of records' texts one after the other."""
-
-    def made() -> Records:
-        encode = load_function("model:tokenizer", SETS / "smollm2_wikipedia")().encode
-        ids = encode("\n\n".join(record["text"] for record in source()[:1200])).ids
-        return [{"input_ids": ids[i : i + 512]} for i in range(0, len(ids) - 511, 512)]
-
-    return made
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What a model is calibrated on, and what it is sent.
-
-    Attributes:
-        part: of the benchmark.
-        name: for the table.
-        config: of the model.
-        calibration: what it is calibrated on.
-        more: what is further at hand when the set is re-selected.
-        deployment, evaluation: what it is sent.
-        sizes: overrides of the configuration.
-    """
-
-    part: Literal["repair", "smollm2"]
-    name: str
-    config: str
-    calibration: Source
-    more: Source
-    deployment: Source
-    evaluation: Source
-    sizes: tuple[str, ...] = ()
-
-
-_PROSE, _CODE, _CHINESE = "english_prose", "python_code", "chinese_text"
-_CANDIDATES = {
-    _PROSE: _function(_PROSE, "data:candidate_paragraphs"),
-    _CODE: _function(_CODE, "data:candidate_functions"),
-    _CHINESE: _function(_CHINESE, "data:candidate_paragraphs"),
-}
-_SENT = {
-    _PROSE: "paragraphs",
-    _CODE: "functions",
-    _CHINESE: "paragraphs",
-}
-_WORDS = {_PROSE: "prose", _CODE: "code", _CHINESE: "Chinese"}
-
-
-def _minilm(calibrated: str, sent: str) -> Case:
-    return Case(
-        part="repair",
-        name=f"MiniLM, {_WORDS[calibrated]} for {_WORDS[sent]}",
-        config=_PROSE,
-        calibration=_CANDIDATES[calibrated],
-        more=_CANDIDATES[sent],
-        deployment=_function(sent, f"data:deployment_{_SENT[sent]}"),
-        evaluation=_function(sent, f"data:evaluation_{_SENT[sent]}"),
-        sizes=("set.pool_samples=800",),
-    )
-
-
-def _smollm2(calibrated: str, sent: str) -> Case:
-    deployment = _function(sent, f"data:deployment_{_SENT[sent]}")
-    evaluation = _function(sent, f"data:evaluation_{_SENT[sent]}")
-    return Case(
-        part="smollm2",
-        name=f"SmolLM2, {_WORDS[calibrated]} for {_WORDS[sent]}",
-        config="smollm2_wikipedia",
-        calibration=_rows(_CANDIDATES[calibrated]),
-        more=_rows(_CANDIDATES[sent]),
-        deployment=_rows(deployment),
-        evaluation=_rows(evaluation),
-        sizes=("set.pool_samples=64",),
-    )
-
-
-CASES = (
-    _minilm(_PROSE, _CODE),
-    _minilm(_CODE, _PROSE),
-    _minilm(_PROSE, _CHINESE),
-    _minilm(_CHINESE, _PROSE),
-    _smollm2(_PROSE, _CODE),
-)
+WORST = 3
+"""Layers whose clipped share is printed, before and after: those with the largest before."""
 
 
 def repair_figures(case: Case, directory: Path) -> list[Figure]:
@@ -136,14 +41,28 @@ def repair_figures(case: Case, directory: Path) -> list[Figure]:
         "deployment": _write(directory, "deployment", case.deployment()),
         "evaluation": _write(directory, "evaluation", case.evaluation()),
     }
-    figures = list[Figure]()
+    figures, coverage = list[Figure](), dict[str, CoverageReport]()
     for when, pool in pools.items():
         sources = {"candidates": _write(directory, "candidates", pool), **production}
-        figures += _run(case, when, sources, directory)
-    return figures
+        found, coverage[when] = _run(case, when, sources, directory)
+        figures += found
+    return [*figures, *_clipped(case, coverage["before"], coverage["after"])]
 
 
-def _run(case: Case, when: str, sources: dict[str, str], directory: Path) -> list[Figure]:
+def _clipped(case: Case, before: CoverageReport, after: CoverageReport) -> list[Figure]:
+    """Clipped share of the layers with the largest before, before and after."""
+    rows = sorted(before.rows, key=lambda row: -row.clipped_fraction)[:WORST]
+    later = {row.tensor: row for row in after.rows}
+    return [
+        Figure(f"{case.name}, {when}: share of values clipped in {row.group}", row.clipped_fraction)
+        for worst in rows
+        for when, row in (("before", worst), ("after", later[worst.tensor]))
+    ]
+
+
+def _run(
+    case: Case, when: str, sources: dict[str, str], directory: Path
+) -> tuple[list[Figure], CoverageReport]:
     root = directory / f"{case.config}_{when}"
     model = directory / case.config / MODEL.folder
     if model.exists():
@@ -184,7 +103,7 @@ def _run(case: Case, when: str, sources: dict[str, str], directory: Path) -> lis
     if "int8" in found.task:
         rise = found.task["int8"].value / found.task["fp32"].value - 1
         figures.append(Figure(f"{label}perplexity over that of fp32, less 1", rise))
-    return figures
+    return figures, coverage
 
 
 def _write(directory: Path, name: str, records: Records) -> str:

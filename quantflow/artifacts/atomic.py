@@ -9,6 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+_LONGEST = 240
+"""Bytes of a file's name that a temporary file beside it repeats: file systems take 255."""
+
 
 @contextmanager
 def naming(path: Path) -> Generator[None]:
@@ -26,7 +29,7 @@ def naming(path: Path) -> Generator[None]:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to a temporary file beside `path`, flush it to disk and move it into place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{_start(path.name)}.")
     temporary = Path(name)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
@@ -38,3 +41,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _start(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:_LONGEST])

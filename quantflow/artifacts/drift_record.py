@@ -7,7 +7,9 @@ from typing import Literal
 from quantflow.artifacts.record import Record, Verdict
 from quantflow.config import Selection
 
-DriftTest = Literal["ks", "wasserstein", "outside", "jensen-shannon", "chi-square", "mmd"]
+DriftTest = Literal[
+    "ks", "wasserstein", "outside", "uncovered", "jensen-shannon", "chi-square", "mmd"
+]
 
 
 class FeatureDrift(Record):
@@ -19,7 +21,7 @@ class FeatureDrift(Record):
         distance: between the two sets: `ks`, `jensen-shannon` and `chi-square` 0-1, `wasserstein`
             0-2 in standard deviations of both sets together, `mmd` 0 to about 1.4; `outside` is the
             root of how many bits it surprises that so many calibration samples lie beyond all of
-            deployment's.
+            deployment's, `uncovered` that so many of deployment's lie beyond all of calibration's.
         noise_floor: the distance that splits of the deployment sample stay below in 95 of 100
             cases, at the sizes of these two sets.
         effect: distance / noise_floor.
@@ -32,7 +34,9 @@ class FeatureDrift(Record):
         stability_index: population stability index over tenths of deployment; None likewise.
         outside_fraction: share of the calibration samples beyond all of deployment's, 0-1; None
             likewise.
-        examples: ids of the calibration samples that are least like deployment, at most three.
+        uncovered_fraction: share of the deployment samples beyond all of calibration's, likewise.
+        examples: ids of the calibration samples that are least like deployment, at most three; none
+            where it is the deployment samples that stand out.
     """
 
     feature: str
@@ -48,6 +52,7 @@ class FeatureDrift(Record):
     stability_index: float | None
     outside_fraction: float | None
     examples: tuple[str, ...]
+    uncovered_fraction: float | None = None
 
 
 class ClassifierTest(Record):
@@ -89,6 +94,8 @@ class DriftCounts(Record):
         calibration_effective, deployment_effective: how many different samples would average as
             steadily: fewer than there are when some repeat others.
         calibration_duplicates: samples that equal an earlier one.
+        calibration_repeated, deployment_repeated: duplicate rate, 0-1: the share of samples that
+            repeats take away from the effective number.
         evaluation_overlap: candidates passed over, since the evaluation set holds equal ones.
         calibration_needed, deployment_needed: numbers from which the sets could be told apart; 0
             when there are enough.
@@ -101,6 +108,8 @@ class DriftCounts(Record):
     deployment_effective: float
     calibration_duplicates: int
     evaluation_overlap: int
+    calibration_repeated: float = 0.0
+    deployment_repeated: float = 0.0
     calibration_needed: int = 0
     deployment_needed: int = 0
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from quantflow.calibration.features.measure import Measured
 from quantflow.calibration.features.table import FeatureTable
+from quantflow.calibration.profile.leaving import short_source
+from quantflow.calibration.profile.printable import printable
 from quantflow.calibration.profile.profile import Profile, make_profile
 from quantflow.calibration.profile.profile_file import load_profile
 from quantflow.errors import fail
@@ -17,13 +19,13 @@ def profile_of(measured: Measured, model: str, source: str) -> Profile:
     Args:
         measured: their features.
         model: digest of the model, where it was run on them.
-        source: where the samples came from.
+        source: where the samples came from; of a path, its last part is kept.
     """
     return make_profile(
         measured.table,
         measured.inputs,
         model=model if measured.tensors else "",
-        source=source,
+        source=printable(short_source(source)),
         tensors=measured.tensors,
     )
 
@@ -60,9 +62,10 @@ def check_features(profile: Profile, samples: FeatureTable, where: str) -> None:
     ):
         lacking += [x for x in theirs if x not in ours or ours[x].shape[1] != theirs[x].shape[1]]
     if lacking:
+        names = ", ".join(printable(name, 80) for name in lacking[:5])
         fail(
             "QF314",
-            f"the profile holds features that the samples lack: {', '.join(lacking[:5])}",
+            f"the profile holds features that the samples lack: {names}",
             where=where,
             fix="make the profile with the same inputs, tokenizer and text column",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NoReturn, cast, overload
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.sample_set import SampleInfo, sample_digest
 from quantflow.calibration.hygiene.unfit import Unfit, fit_samples
+from quantflow.calibration.misfits import raise_all
 from quantflow.calibration.preprocess import Preprocessor, preview
 from quantflow.calibration.sources import Records
-from quantflow.errors import fail
+from quantflow.errors import QuantflowError, fail
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -127,7 +128,8 @@ def draw(
         tick: called with the number of samples drawn so far.
 
     Raises:
-        QuantflowError: QF308 when the pool runs out, QF303 to QF307 or QF315 for a record.
+        QuantflowError: QF308 when the pool runs out, QF303 to QF307 or QF315 for a record; QF306
+            names all samples of the draw that do not fit the model, up to ten.
     """
     infos, samples = list[SampleInfo](), list[Arrays]()
     places, passed, unfit = list[int](), list[SampleInfo](), list[Unfit]()
@@ -137,7 +139,12 @@ def draw(
             if least is not None and len(infos) >= least:
                 break
             _ran_out(pool, len(infos), least or count, len(passed), len(unfit))
-        batch, others, left = _read(pool, wanted, preprocess, taken, leave_unfit=leave_unfit)
+        try:
+            batch, others, left = _read(pool, wanted, preprocess, taken, leave_unfit=leave_unfit)
+        except QuantflowError as error:
+            rest = islice(pool.order, count - len(infos) - len(wanted))
+            records = ((f"{pool.name}[{i}]", pool.records[i]) for i in chain(wanted, rest))
+            raise_all(error, records, preprocess)
         unfit += left
         infos += batch.infos
         places += batch.places

@@ -21,7 +21,8 @@ INTERRUPTED = 130
 
 _IN_THE_WAY = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _REFUSALS = _IN_THE_WAY | {
-    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO,
+    errno.ENAMETOOLONG, errno.ELOOP
 }  # fmt: skip
 """What a file system answers when nothing is wrong with the program."""
 
@@ -48,11 +49,17 @@ def machine_problem(error: Exception) -> QuantflowError | None:
         "QF604",
         f"a file cannot be read or written: {error.strerror}",
         where=str(error.filename or ""),
-        fix="move what is in the way, a file where a folder belongs or the other way round"
-        if error.errno in _IN_THE_WAY
-        else "free space or set permissions, then run the same command again",
+        fix=_fix_of(error.errno),
     )
     return QuantflowError([problem])
+
+
+def _fix_of(number: int | None) -> str:
+    if number in _IN_THE_WAY:
+        return "move what is in the way, a file where a folder belongs or the other way round"
+    if number in {errno.ENAMETOOLONG, errno.ELOOP}:
+        return "choose another path"
+    return "free space or set permissions, then run the same command again"
 
 
 def report(error: Exception | KeyboardInterrupt, *, as_json: bool, verbose: bool) -> int:

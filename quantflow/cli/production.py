@@ -68,7 +68,8 @@ def profile(
 ) -> None:
     """Read production samples once and write a small file of histograms and sketches.
 
-    The file holds no sample and no text: it can leave production where the samples cannot. A
+    The file holds no sample and no text, and takes 32 different samples at least: it can leave
+    production where the samples cannot. The README says what can still be told from it. A
     configuration with set.profile instead of [set.deployment] builds, matches and judges its
     calibration set by it.
 
@@ -79,18 +80,19 @@ def profile(
       quantflow build-set --set set.profile=production.safetensors
     """
     from quantflow.calibration.profile.profile_file import save_profile
+    from quantflow.cli.production_output import check_output
     from quantflow.cli.session import session
     from quantflow.runtime.workers import ALONE
     from quantflow.stages.pipeline import STAGES, run_stage
-    from quantflow.stages.production import profile_production
+    from quantflow.stages.production import profile_to_leave
 
-    _check_output(output)
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context, context.run.locked():
+        check_output(output, context.run.root)
         given = _source(context, source)
         run_stage(context, STAGES[0])
         count = samples or context.config.set.deployment_samples
-        made = profile_production(context, given, count, with_model=not no_model)
+        made = profile_to_leave(context, given, count, with_model=not no_model)
         save_profile(output, made)
     if json:
         print_json({**_figures(made), "file": str(output)})
@@ -124,21 +126,25 @@ def watch(
       quantflow watch --json -q | jq .verdict
     """
     from quantflow.calibration.profile.profile_file import load_profile
+    from quantflow.cli.production_output import check_output
     from quantflow.cli.session import session
+    from quantflow.config import SourceConfig
     from quantflow.runtime.workers import ALONE
-    from quantflow.stages.production import profile_production
+    from quantflow.stages.production import draw_production, require_calibrated
     from quantflow.stages.production import watch as judge
 
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context:
         _refuse_both(source, profile)
-        _check_output(output or context.run.root / "watch.json")
-        if profile is not None:
-            production = load_profile(profile)
-        else:
+        check_output(output or context.run.root / "watch.json", context.run.root, profile)
+        given = load_profile(profile) if profile is not None else _source(context, source)
+        require_calibrated(context)
+        where, hygiene = str(profile or source or "set.deployment"), None
+        if isinstance(given, SourceConfig):
             count = samples or context.config.set.deployment_samples
-            production = profile_production(context, _source(context, source), count)
-        report = judge(context, production, str(profile or source or "set.deployment"))
+            drawn = draw_production(context, given, count)
+            given, hygiene = drawn.profile, drawn.hygiene
+        report = judge(context, given, where, hygiene)
         report.write(output or context.run.root / "watch.json")
     code = ExitCode.GATE_FAILED if report.verdict == "fail" else ExitCode.OK
     if json:
@@ -146,23 +152,6 @@ def watch(
     else:
         _show(report, output or context.run.root / "watch.json")
     raise typer.Exit(int(code))
-
-
-def _check_output(path: Path) -> None:
-    """Raise QF604 before long work when nothing could be written to a file."""
-    import os
-
-    from quantflow.errors import fail
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        reason = "it is a directory" if path.is_dir() else ""
-        reason = reason or ("" if os.access(path.parent, os.W_OK) else "permission denied")
-    except OSError as error:
-        reason = str(error.strerror)
-    if reason:
-        what = f"nothing can be written there: {reason}"
-        fail("QF604", what, where=str(path), fix="choose another --output")
 
 
 def _refuse_both(source: str | None, profile: Path | None) -> None:
@@ -225,8 +214,6 @@ def _show(report: WatchReport, output: Path) -> None:
     print_sheets(sheets)
     for reason in report.reasons:
         print(f"{report.verdict}: {reason}")
-    if report.coverage is None:
-        print("note: the profile holds no activations of this model: ranges were not judged")
     words = {"pass": "HOLDS", "warn": "HOLDS, WITH WARNINGS", "fail": "NO LONGER HOLDS"}
     following = (
         "next: quantflow run with samples of what is sent now"

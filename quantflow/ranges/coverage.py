@@ -1,10 +1,8 @@
 """Range coverage: do the activations of deployment stay inside what calibration saw?
 
-If calibration and held-out samples are draws of one distribution, any order of them is as likely as
-any other. The k samples that reach furthest are then all held-out ones with probability
-``m (m-1) ... (m-k+1) / ((n+m) (n+m-1) ... (n+m-k+1))``, n calibration and m held-out samples given.
-So that probability says, for every tensor and without any assumption on its values, whether more
-held-out samples leave the calibrated range than chance explains.
+Four questions for every tensor. Do more samples leave calibration's extremes than chance explains
+(`exceedance`)? Does the range in force clip more than it did at calibration (`saturation`)? Does
+any sample reach so far that chance is beside the point? Is everything a number?
 """
 
 from __future__ import annotations
@@ -19,8 +17,17 @@ from quantflow.artifacts.ranges_record import TensorRange
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.collect import Collection, TensorStatistics
-from quantflow.ranges.density import density, mass_below
+from quantflow.ranges.coverage_reasons import reason_of
+from quantflow.ranges.exceedance import two_sided_p_value
 from quantflow.ranges.grid import Histogram
+from quantflow.ranges.saturation import (
+    certainly_beyond,
+    largest_share,
+    near_fraction,
+    outside_fraction,
+    saturation_p_value,
+    saturation_verdict,
+)
 
 CERTAIN = 0.01
 """Corrected probability below which an excess is no chance."""
@@ -28,25 +35,11 @@ CERTAIN = 0.01
 LARGE_EXCESS = 0.1
 """Excess share of samples outside from which on a certain excess is a failure."""
 
+FAR = 3.0
+"""Reach from which even a single sample is a warning; values are then five times as large as any of
+calibration, where ranges are symmetric."""
 
-def exceedance_p_value(exceeding: int, calibration: int, heldout: int) -> float:
-    """Probability that the `exceeding` most extreme of all samples are held-out ones.
-
-    Args:
-        exceeding: held-out samples beyond the calibration extreme of one side.
-        calibration, heldout: number of samples of each kind.
-    """
-    i = np.arange(exceeding)
-    return float(np.exp(np.log((heldout - i) / (calibration + heldout - i)).sum()))
-
-
-def outside_fraction(hist: Histogram, bounds: Bounds) -> float:
-    """Share of the values beyond some bounds, 0-1, exact to the width of a histogram bin."""
-    if hist.low >= bounds.low and hist.high <= bounds.high:
-        return 0.0
-    values = density(hist)
-    below, upto = mass_below(values, np.array([bounds.low, bounds.high]))
-    return float(below + values.total - upto) / max(values.total, 1.0)
+_NAMED = 10
 
 
 def coverage_row(
@@ -69,35 +62,54 @@ def coverage_row(
         ids: of the held-out samples; none where they cannot be told apart, as in a profile.
         chosen: the range in force.
         samples: of the calibration set.
-        tensors: how many tensors are tested, which the p-value is corrected for (Bonferroni, two
-            sides each).
+        tensors: how many tensors are tested, which p-values are corrected for (Bonferroni).
     """
     # A quantized range contains zero. Up to half a step beyond it is rounding; leaving that out
     # only raises the p-value.
     width = max(calibration.high, 0.0) - min(calibration.low, 0.0)
     margin = width / 510
+    seen, count = heldout.histogram, len(heldout.sample_low)
     below = heldout.sample_low < calibration.low - margin
     above = heldout.sample_high > calibration.high + margin
-    count = len(heldout.sample_low)
-    p = min(exceedance_p_value(int(side.sum()), samples, count) for side in (below, above))
-    p = min(1.0, p * 2 * tensors)
-    share, expected = float((below | above).mean()), min(1.0, 2 / (samples + 1))
+    p = min(1.0, two_sided_p_value(below, above, samples) * tensors)
+    # A sample of which NaN and Inf leave nothing is not inside. One may have no values at all.
+    nothing = (heldout.sample_low > heldout.sample_high) & (seen.nonfinite > 0)
+    share, expected = float((below | above | nothing).mean()), min(1.0, 2 / (samples + 1))
     with np.errstate(invalid="ignore"):  # without a finite value, extremes are infinite
         low, high = calibration.low, calibration.high
         beyond = np.maximum(low - heldout.sample_low, heldout.sample_high - high)
     reach = _reach(beyond, width)
+    furthest = float(reach.max(initial=1.0))
     order = np.argsort(-reach, kind="stable")[:3] if ids else ()
+    bounds = certainly_beyond(chosen)
+    before, now = (outside_fraction(hist, bounds) for hist in (calibration, seen))
+    clipped = (heldout.sample_low < bounds.low) | (heldout.sample_high > bounds.high)
+    mild, certain = (
+        min(1.0, saturation_p_value(before, now, samples, count, largest) * tensors)
+        for largest in (largest_share(now, float(clipped.mean())), 1.0)
+    )
     return CoverageRow(
         tensor=tensor,
         group=group,
-        outside_fraction=outside_fraction(heldout.histogram, Bounds(low, high)),
-        clipped_fraction=outside_fraction(heldout.histogram, chosen),
+        outside_fraction=outside_fraction(seen, Bounds(low, high)),
+        clipped_fraction=now,
+        calibration_clipped_fraction=before,
+        clipped_p_value=mild,
+        near_threshold_fraction=near_fraction(seen, chosen),
+        calibration_near_threshold_fraction=near_fraction(calibration, chosen),
         samples_outside_fraction=share,
         expected_fraction=expected,
         p_value=p,
-        reach=float(reach.max(initial=1.0)),
+        reach=furthest,
         worst_samples=tuple(ids[int(i)] for i in order if reach[i] > 1),
-        verdict=_verdict(p, share - expected),
+        nonfinite=seen.nonfinite,
+        nonfinite_samples=heldout.nonfinite_samples[:_NAMED],
+        verdict=worst(
+            "fail" if seen.nonfinite else "pass",
+            _outside_verdict(p, share - expected),
+            saturation_verdict(mild, certain, now - before),
+            "warn" if furthest >= FAR else "pass",
+        ),
     )
 
 
@@ -149,16 +161,11 @@ def coverage_report(
         calibration_samples, heldout_samples: how many were seen.
         deployment: where the latter come from.
     """
-    reasons = [
-        f"{row.group}: {row.samples_outside_fraction:.0%} of the deployment samples leave the "
-        f"calibrated range (expected {row.expected_fraction:.0%}), up to {row.reach:.3g} times it"
-        for row in sorted(rows, key=lambda row: row.p_value)
-        if row.verdict != "pass"
-    ]
+    ordered = sorted(rows, key=lambda x: (not x.nonfinite, min(x.p_value, x.clipped_p_value)))
     verdicts: list[Verdict] = [row.verdict for row in rows]
     return CoverageReport(
         verdict=worst(*verdicts),
-        reasons=tuple(reasons),
+        reasons=tuple(reason_of(row) for row in ordered if row.verdict != "pass"),
         calibration_samples=calibration_samples,
         heldout_samples=heldout_samples,
         deployment=deployment,
@@ -166,7 +173,7 @@ def coverage_report(
     )
 
 
-def _verdict(p: float, excess: float) -> Verdict:
+def _outside_verdict(p: float, excess: float) -> Verdict:
     if p >= CERTAIN:
         return "pass"
     return "fail" if excess >= LARGE_EXCESS else "warn"

@@ -11,7 +11,12 @@ def coverage_sheet(coverage: CoverageReport) -> Sheet:
     """Coverage of every tensor, the worst first."""
     ordered = sorted(
         coverage.rows,
-        key=lambda x: (VERDICT_ORDER[x.verdict], x.p_value, -x.samples_outside_fraction),
+        key=lambda x: (
+            VERDICT_ORDER[x.verdict],
+            not x.nonfinite,
+            min(x.p_value, x.clipped_p_value),
+            -x.samples_outside_fraction,
+        ),
     )
     rows = [
         (
@@ -23,13 +28,17 @@ def coverage_sheet(coverage: CoverageReport) -> Sheet:
             f"{x.reach:.2f}",
             share_text(x.outside_fraction),
             share_text(x.clipped_fraction),
-            ", ".join(x.worst_samples),
+            share_text(x.calibration_clipped_fraction),
+            share_text(x.near_threshold_fraction),
+            share_text(x.calibration_near_threshold_fraction),
+            count_text(x.nonfinite),
+            ", ".join(x.nonfinite_samples[:3] or x.worst_samples),
         )
         for x in ordered
     ]
     head = (
         *("group", "verdict", "samples outside", "expected", "p", "reach", "values outside"),
-        *("values clipped", "worst samples"),
+        *("clipped", "clipped then", "near", "near then", "NaN, Inf", "worst samples"),
     )
     held = (
         f"The {coverage.heldout_samples} samples of the deployment profile"
@@ -39,9 +48,10 @@ def coverage_sheet(coverage: CoverageReport) -> Sheet:
     note = (
         f"{held} against the extremes of "
         f"{coverage.calibration_samples} calibration samples. p is the chance of so many samples "
-        "outside when both are alike, corrected for the number of layers."
+        "outside when both are alike, corrected for the number of layers. Clipped: values beyond "
+        "the range in force; near: within 10% of its bounds, inside; then: at calibration."
     )
-    return Sheet("Range coverage", head, "llrrrrrrl", tuple(rows), note)
+    return Sheet("Range coverage", head, "llrrrrrrrrrrl", tuple(rows), note)
 
 
 def stability_sheet(stability: StabilityReport) -> Sheet:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quantflow.artifacts.drift_record import ClassifierTest, DriftReport, DriftSummary, FeatureDrift
+from quantflow.artifacts.drift_record import (
+    ClassifierTest,
+    DriftCounts,
+    DriftReport,
+    DriftSummary,
+    FeatureDrift,
+)
 from quantflow.artifacts.sample_set import SetRecord
-from quantflow.report.sheet import Sheet, count_text, number_text
+from quantflow.report.sheet import Sheet, count_text, number_text, share_text
 
 MOST_EXAMPLES = 8
 """Samples that are named as examples."""
@@ -41,6 +47,7 @@ def features_sheet(drift: DriftReport) -> Sheet:
         "feature differs so much by itself. Shift: in standard deviations of deployment. PSI: "
         "population stability index."
     )
+    note += f" {_repeated(drift.counts)}"
     if drift.power is not None:
         note += (
             f" With so few samples, a usual feature may shift by {drift.power.shift:.2f} standard "
@@ -49,6 +56,14 @@ def features_sheet(drift: DriftReport) -> Sheet:
     if not rows:
         note = "There was nothing to compare the calibration set with."
     return Sheet("Features of the calibration set", head, "llrrlrrrrrrl", tuple(rows), note)
+
+
+def _repeated(counts: DriftCounts) -> str:
+    ours, theirs = counts.calibration_repeated, counts.deployment_repeated
+    return (
+        f"Repeats take {share_text(ours, 1)} off the effective number of calibration samples, "
+        f"{share_text(theirs, 1)} off deployment's."
+    )
 
 
 def _cell(value: float | None) -> str:

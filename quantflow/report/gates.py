@@ -101,8 +101,9 @@ def broken_outputs(artifacts: Artifacts) -> list[str]:
 def finite_gate(ranges: RangesRecord, outputs: Sequence[str] = ()) -> Gate:
     """Every value that was seen is finite, the model's outputs in float32 included."""
     reasons = tuple(
-        f"{entry.tensor}: {entry.nan} NaN and {entry.inf} Inf on the {entry.split} samples, "
-        f"in {', '.join(entry.samples)}"
+        f"{entry.tensor}: {entry.nan} NaN and {entry.inf} Inf on the "
+        f"{'deployment' if entry.split == 'heldout' else entry.split} samples"
+        + (f", in {', '.join(entry.samples)}" if entry.samples else "")
         for entry in ranges.nonfinite
     )
     reasons += tuple(f"output {name!r} is not finite in float32" for name in outputs)

@@ -114,13 +114,17 @@ def _bounds(story: TensorStory, edges: NDArray[np.float64]) -> list[str]:
 
 def _outliers(story: TensorStory) -> Sheet:
     rows = [
-        (str(channel), number_text(seen), number_text(held), f"{times:.2f}")
+        (str(channel), number_text(seen), _or_dash(held), f"{times:.2f}")
         for channel, seen, held, times in story.outliers()
     ]
     head = ("channel", "absmax, calibration", "absmax, held-out", "times the median channel")
     count = len(story.channel_absmax["calibration"])
     note = f"The {len(rows)} largest of {count} channels."
     return Sheet("Outlier channels", head, "rrrr", tuple(rows), note)
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else number_text(value)
 
 
 def _worst_samples(story: TensorStory, previews: Mapping[str, str]) -> Sheet:

@@ -50,16 +50,21 @@ class TensorStory:
         """The candidates on the calibration split."""
         return tuple(row for row in self.rows if row.split == "calibration")
 
-    def outliers(self) -> list[tuple[int, float, float, float]]:
-        """Channel, its absmax on calibration and held-out samples, and times the median channel."""
+    def outliers(self) -> list[tuple[int, float, float | None, float]]:
+        """Channel, its absmax on calibration and held-out samples, and times the median channel.
+
+        A profile that stands in for held-out samples knows of no channels: None.
+        """
         seen, held = (self.channel_absmax[split] for split in ("calibration", "heldout"))
-        largest = np.maximum(seen, held)
+        known = len(held) > 0
+        largest = np.maximum(seen, held) if known else seen
         if not len(largest):
             return []
         order = np.argsort(-largest, kind="stable")[:OUTLIERS]
         typical = max(float(np.median(largest)), float(np.finfo(np.float32).tiny))
         return [
-            (int(i), float(seen[i]), float(held[i]), float(largest[i]) / typical) for i in order
+            (int(i), float(seen[i]), float(held[i]) if known else None, float(largest[i]) / typical)
+            for i in order
         ]
 
     def tree(self) -> dict[str, Any]:

@@ -153,15 +153,28 @@ def test_a_share_of_odd_samples_comes_to_what_the_table_says() -> None:
     )
     production = profile(b)
     tests = [x.test for x in measures(production)]
-    assert tests == ["ks", "wasserstein", "outside", "jensen-shannon", "chi-square", "mmd"]
+    assert tests == [
+        *("ks", "wasserstein", "outside", "uncovered", "jensen-shannon", "chi-square", "mmd")
+    ]
     side = calibration_side(a, production, 1000)
     found = distances(side, deployment_side(production), centres_for(production, a))
     expected = [TESTS[test].of_share(0.02) for test in tests]
-    np.testing.assert_allclose(found[[0, 1, 3, 4]], np.array(expected)[[0, 1, 3, 4]], rtol=0.02)
+    np.testing.assert_allclose(found[[0, 1, 4, 5]], np.array(expected)[[0, 1, 4, 5]], rtol=0.02)
     # The kernel is at most 1 wide of the mark: unlike samples share nothing.
-    assert 0 < found[5] <= expected[5]
+    assert 0 < found[6] <= expected[6]
     least = least_distances(production, 0.2)
     np.testing.assert_allclose(least[:2], [0.2, 0.4**0.5])
+
+
+def test_both_directions_are_tested_and_told_apart() -> None:
+    clean, odd = np.arange(60.0)[:, None] % 11, np.arange(80.0)[:, None] % 11
+    odd[:20] += 50
+    surprise_of_20 = (-np.log2(comb(60 + 80 - 20, 60) / comb(60 + 80, 60))) ** 0.5
+    for a, b, expected in ((odd, clean, (surprise_of_20, 0)), (clean, odd, (0, surprise_of_20))):
+        ours, production = table(a), profile(table(b))
+        side = calibration_side(ours, production, len(a))
+        found = distances(side, deployment_side(production), centres_for(production, ours))
+        assert found[2:4] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_record_names_the_tests_of_the_table() -> None:

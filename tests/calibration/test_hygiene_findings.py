@@ -196,12 +196,42 @@ def test_padding_without_a_mask_is_noticed() -> None:
     report = hygiene_report({"candidates": Seen(_prints(padded))})
     found = _of(report, "missing-mask", "candidates")
     assert found.count == 30 and "token 9" in found.text and found.verdict == "warn"
-    mask = {"attention_mask": np.ones(52, np.int64)}
-    masked = _prints([{**sample, **mask} for sample in padded], _MASKED)
-    assert hygiene_report({"candidates": Seen(masked)}).findings == ()
     left = [{"input_ids": sample["input_ids"][::-1].copy()} for sample in padded]
     assert _of(hygiene_report({"x": Seen(_prints(left))}), "missing-mask", "x").count == 30
     assert set(_prints(_texts(9)).filler.tolist()) == {NO_FILLER}
+
+
+def test_padding_that_the_mask_keeps_is_noticed() -> None:
+    # C27: rows padded to one length by zeros, with a mask that is 1 everywhere, then a true one.
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(10, 100, 64)
+    rows = [
+        np.where(np.arange(128) < n, text["input_ids"] + 1, 0)
+        for n, text in zip(lengths, _texts(64, length=128), strict=True)
+    ]
+    dropped = [{"input_ids": row, "attention_mask": np.ones(128, np.int64)} for row in rows]
+    report = hygiene_report({"calibration": Seen(_prints(dropped, _MASKED))})
+    found = _of(report, "missing-mask", "calibration")
+    assert (found.count, found.verdict, report.verdict) == (64, "warn", "warn")
+    assert "their mask keeps it" in found.text and "token 0" in found.text
+    marked = [{"input_ids": row, "attention_mask": (row != 0).astype(np.int64)} for row in rows]
+    assert hygiene_report({"calibration": Seen(_prints(marked, _MASKED))}).findings == ()
+    # Few samples with a repeated token are no padding.
+    mixed = [*dropped[:31], *marked[31:]]
+    assert hygiene_report({"calibration": Seen(_prints(mixed, _MASKED))}).findings == ()
+
+
+@pytest.mark.parametrize("end", [[5], [5, 5], [198, 198, 5]])
+def test_a_true_end_of_text_is_no_padding(end: list[int]) -> None:
+    # The padding token may be the end of the text, and texts may end in two line breaks.
+    samples = list[Arrays]()
+    for i, text in enumerate(_texts(40)):
+        ids = np.concatenate([text["input_ids"][: 20 + i], end, [5] * (40 - i)])
+        mask = (np.arange(len(ids)) < 20 + i + len(end)).astype(np.int64)
+        samples.append({"input_ids": ids, "attention_mask": mask})
+    assert hygiene_report({"calibration": Seen(_prints(samples, _MASKED))}).findings == ()
+    alone = [{"input_ids": x["input_ids"][x["attention_mask"] == 1]} for x in samples]
+    assert hygiene_report({"calibration": Seen(_prints(alone))}).findings == ()
 
 
 def test_padding_does_not_make_texts_alike() -> None:
@@ -240,11 +270,11 @@ def test_near_duplicate_pictures_are_found_in_either_layout() -> None:
 def test_fingerprints_are_small_and_can_be_taken_and_joined() -> None:
     texts = _texts(20)
     whole = _prints(texts)
-    arrays = (whole.signatures, whole.constant, whole.filler)
+    arrays = (whole.signatures, whole.constant, whole.filler, whole.run)
     assert sum(array.nbytes for array in arrays) / len(whole) < 300
     parts = join([whole.take(range(5)), whole.take(range(5, 20))])
     assert parts.infos == whole.infos
-    for name in ("signatures", "constant", "filler"):
+    for name in ("signatures", "constant", "filler", "run"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     assert whole.take([3]).infos[0].id == "candidates[3]"
     assert len(_prints([])) == 0

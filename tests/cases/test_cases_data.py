@@ -124,6 +124,37 @@ def test_ranges_that_depend_on_the_subset_are_reported(
     assert found["tailed"]["reasons"] and "first" in found["tailed"]["reasons"][0]
 
 
+def test_watch_fails_where_the_model_makes_nan_and_leaves_out_records_that_hold_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_project(tmp_path)
+    add_deployment(config, scale=1.0)
+    rng = np.random.default_rng(4)
+    np.savez(tmp_path / "candidates.npz", x=rng.normal(size=(120, 16)).astype(np.float32))
+    options = ("-c", str(config), "--set", "set.samples=60")
+    for command in ("prepare", "build-set", "calibrate"):
+        assert asked(capsys, command, *options)[0] == 0
+    served = rng.normal(size=(150, 16)).astype(np.float32)
+    for name, value, left in (("overflow", 3e38, 0), ("nan", np.nan, 1)):
+        now = served.copy()
+        now[7] = value  # one sample of 150, which no test of ranks would tell
+        np.savez(tmp_path / f"{name}.npz", x=now)
+        source = ("--source", f"npz:{tmp_path / f'{name}.npz'}")
+        status, tree = asked(capsys, "watch", *options, *source)
+        assert tree["samples"] == 150 - left
+        rows = {row["tensor"]: row for row in tree["coverage"]["rows"]}
+        if left:
+            assert status == 0 and all(row["nonfinite"] == 0 for row in rows.values())
+            assert "1 left out, empty or not finite: deployment[7]" in tree["source"]
+            (found,) = [x for x in tree["hygiene"]["findings"] if x["kind"] == "not-finite"]
+            assert found["samples"] == ["deployment[7]"]
+        else:
+            assert status == 1 and tree["coverage"]["verdict"] == "fail"
+            assert rows["x"]["nonfinite"] == 0 < rows["r0"]["nonfinite"]
+            assert any("NaN or Inf on the deployment" in x for x in tree["reasons"])
+            assert not any(x.rstrip().endswith(" in") for x in tree["reasons"])
+
+
 def test_a_set_of_one_language_fails_for_traffic_of_another() -> None:
     # C31: English calibration, Chinese service, by the features of the texts alone.
     english = [

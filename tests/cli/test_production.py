@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
+from safetensors.numpy import load
 
 from tests.cli.conftest import Call
-from tests.cli.tiny_project import DEPLOYMENT, add_deployment, write_project
+from tests.cli.tiny_project import DEPLOYMENT, add_deployment, write_model, write_project
 
 
 @pytest.fixture
@@ -65,7 +69,8 @@ def test_profile_writes_what_it_says_and_no_sample(
     output = tmp_path / "production.safetensors"
     answer = call("profile", "-c", config, "-o", output, "-q", "--json", "--samples", "50")
     assert answer.code == 0
-    assert answer.json["samples"] == 50 and len(answer.json["tensors"]) == 3
+    assert answer.json["samples"] == 50
+    assert answer.json["tensors"] == ["r0", "r1"]  # of x, the input, nothing leaves
     assert {"x.mean", "y[0]"} < set(answer.json["features"])
     without = call("profile", "-c", config, "-o", output, "-q", "--json", "--no-model").json
     assert without["tensors"] == [] and "y[0]" not in without["features"]
@@ -97,7 +102,11 @@ def test_watch_holds_for_the_same_traffic_and_not_for_other(
     assert call("profile", "-c", config, "-q", "-o", profile, "--source", source).code == 0
     again = call("watch", "-c", config, "-q", "--json", "--profile", profile)
     assert again.code == 1
-    assert again.json["drift"] == found["drift"] and again.json["coverage"] == found["coverage"]
+    assert again.json["drift"] == found["drift"]
+    seen = {
+        row["tensor"]: row["samples_outside_fraction"] for row in again.json["coverage"]["rows"]
+    }
+    assert seen == {name: outside[name] for name in ("r0", "r1")}
 
 
 @pytest.mark.parametrize(
@@ -151,3 +160,115 @@ def test_a_profile_of_other_inputs_is_refused(call: Call, config: Path, tmp_path
         assert call(command, "-c", config, "-q").code == 0
     answer = call("watch", "-c", config, "-q", "--profile", path)
     assert answer.code == 2 and "QF314" in answer.err and "f0" in answer.err
+
+
+def test_a_profile_that_leaves_holds_nothing_of_single_samples(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "p.safetensors"
+    source = _npz(tmp_path / "traffic.npz", 1.0)
+    assert call("profile", "-c", config, "-q", "-o", output, "--source", source).code == 0
+    data = output.read_bytes()
+    assert b"traffic.npz, seed 0" in data and str(tmp_path).encode() not in data
+    arrays = load(data)
+    parts = {name.rpartition("/")[2] for name in arrays if name.startswith("tensors/")}
+    assert parts == {"bins", "counts", "inf", "low", "high"}
+    assert {name.split("/")[1] for name in arrays if name.startswith("tensors/")} == {"r0", "r1"}
+    assert arrays["joint/sizes"].min() >= 4
+    with np.load(tmp_path / "traffic.npz") as values:
+        exact = np.abs(values["x"]).max(axis=1)
+    place = _names(data).index("x.absmax")
+    told = np.concatenate([arrays["edges"][place], arrays["centres"][place]])
+    assert not np.isin(told[np.isfinite(told)], exact.astype(np.float64)).any()
+
+
+def _names(data: bytes) -> list[str]:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(next(iter(json.loads(data[8 : 8 + size])["__metadata__"].values())))["names"]
+
+
+def _write_other(path: Path) -> None:
+    """A model like that of the project, with weights twice as large."""
+    write_model(path)
+    model = onnx.load(path)
+    for weight in model.graph.initializer:
+        doubled = 2 * numpy_helper.to_array(weight)
+        weight.CopyFrom(numpy_helper.from_array(doubled, weight.name))
+    onnx.save(model, path)
+
+
+def test_few_samples_do_not_leave_but_may_be_watched(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    values = np.random.default_rng(5).normal(size=(31, 16)).astype(np.float32)
+    np.savez(tmp_path / "few.npz", x=np.concatenate([values, values]))  # 31 different ones
+    source, output = f"npz:{tmp_path / 'few.npz'}", tmp_path / "p.safetensors"
+    answer = call("profile", "-c", config, "-q", "-o", output, "--source", source)
+    assert answer.code == 2 and "QF308" in answer.err
+    assert "31 different samples" in answer.err and "it takes 32" in answer.err
+    assert not output.exists()
+    for command in ("prepare", "build-set", "calibrate"):
+        assert call(command, "-c", config, "-q").code == 0
+    assert call("watch", "-c", config, "-q", "--source", source).code in (0, 1)
+
+
+def test_what_is_there_and_no_regular_file_is_not_written(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    assert call("prepare", "-c", config, "-q").code == 0
+    os.mkfifo(tmp_path / "pipe")
+    stage = tmp_path / "run" / "00_model"
+    places = (tmp_path / "pipe", Path("/dev/null"), stage / "new", stage / "model.json")
+    for place in (
+        *places,
+        tmp_path / ("n" * 300),
+        tmp_path / "run" / "x" / ".." / "00_model" / "y",
+    ):
+        for command in ("profile", "watch"):
+            answer = call(command, "-c", config, "-q", "-o", place)
+            assert answer.code == 3 and "QF604" in answer.err, place
+    assert (tmp_path / "pipe").is_fifo() and not (stage / "new").exists()
+    assert call("profile", "-c", config, "-q", "--no-model", "-o", tmp_path / ("n" * 250)).code == 0
+
+
+def test_watch_does_not_write_over_the_profile_it_reads(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    output, link = tmp_path / "p.safetensors", tmp_path / "link"
+    assert call("profile", "-c", config, "-q", "-o", output).code == 0
+    link.symlink_to(output)
+    for place in (output, link):
+        answer = call("watch", "-c", config, "-q", "--profile", output, "-o", place)
+        assert answer.code == 3 and "QF604" in answer.err and "profile that is read" in answer.err
+
+
+def test_watch_refuses_a_configuration_that_is_not_the_run_s(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "p.safetensors"
+    for command in ("prepare", "build-set", "calibrate"):
+        assert call(command, "-c", config, "-q").code == 0
+    assert call("profile", "-c", config, "-q", "-o", output).code == 0
+    watch = ("watch", "-c", config, "-q", "--profile", output)
+    assert call(*watch).code == 0
+    answer = call(*watch, "--set", "quantization.estimator=kl")
+    assert answer.code == 2 and "QF407" in answer.err and "20_ranges" in answer.err
+    _write_other(tmp_path / "model.onnx")
+    answer = call(*watch)
+    assert answer.code == 2 and "QF407" in answer.err and "model.onnx changed" in answer.err
+    write_model(tmp_path / "model.onnx")
+    _npz(tmp_path / "deployment.npz", 1.0)  # data may have changed
+    assert call(*watch).code == 0
+
+
+def test_a_profile_of_another_model_is_a_warning(call: Call, config: Path, tmp_path: Path) -> None:
+    for command in ("prepare", "build-set", "calibrate"):
+        assert call(command, "-c", config, "-q").code == 0
+    _write_other(tmp_path / "other.onnx")
+    other = ("--set", "model.onnx=other.onnx", "--set", "run.directory=other")
+    output = tmp_path / "p.safetensors"
+    assert call("profile", "-c", config, "-q", "-o", output, *other).code == 0
+    answer = call("watch", "-c", config, "-q", "--json", "--profile", output)
+    assert answer.code == 0 and answer.json["coverage"] is None
+    assert answer.json["verdict"] == "warn" and answer.json["drift"]["verdict"] == "pass"
+    assert answer.json["reasons"] == ["the profile is of another model: ranges were not judged"]

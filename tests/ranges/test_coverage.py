@@ -15,13 +15,10 @@ from quantflow.artifacts.record import Verdict
 from quantflow.numerics.quantize import activation_params
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.collect import TensorStatistics
-from quantflow.ranges.coverage import (
-    coverage_report,
-    coverage_row,
-    exceedance_p_value,
-    outside_fraction,
-)
+from quantflow.ranges.coverage import FAR, coverage_report, coverage_row
+from quantflow.ranges.exceedance import exceedance_p_value, two_sided_p_value
 from quantflow.ranges.grid import observe
+from quantflow.ranges.saturation import outside_fraction
 
 
 def statistics(samples: np.ndarray) -> TensorStatistics:
@@ -32,7 +29,7 @@ def statistics(samples: np.ndarray) -> TensorStatistics:
         sample_low=values.min(1).astype(np.float64),
         sample_high=values.max(1).astype(np.float64),
         nonfinite_samples=(),
-        rows=np.zeros((0, 0), np.float32),
+        rows={},
     )
 
 
@@ -85,6 +82,27 @@ def test_the_p_value_is_the_share_seen_in_simulation() -> None:
         assert seen == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / draws) + 1e-12)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_the_two_sided_p_value_bounds_that_of_counting_all_draws(n: int, m: int, seed: int) -> None:
+    # Every way to say which of n + m samples are held-out ones, for any lows with any highs.
+    low, high = np.random.default_rng(seed).normal(size=(2, n + m))
+    found = list[tuple[int, float]]()
+    for chosen in combinations(range(n + m), m):
+        held = np.isin(np.arange(n + m), chosen)
+        below, above = low[held] < low[~held].min(), high[held] > high[~held].max()
+        found.append((int((below | above).sum()), two_sided_p_value(below, above, n)))
+    for _, p in found:
+        assert np.mean([other <= p for _, other in found]) <= p + 1e-12
+
+
+def test_samples_beyond_either_side_add_up() -> None:
+    # 8 of 32 on each side: less likely than 8 on one, though of either side alone it is the same.
+    below, above = np.arange(32) < 8, np.arange(32) >= 24
+    none = np.zeros(32, np.bool_)
+    assert two_sided_p_value(below, above, 32) < two_sided_p_value(below, none, 32) / 10
+
+
 # --- exchangeable and shifted data -------------------------------------------------------------
 
 
@@ -100,7 +118,9 @@ def test_draws_of_one_distribution_rarely_warn(kind: str) -> None:
     trials, tensors, bad = 200, 3, 0
     for _ in range(trials):
         rows = [row(draw((24, 16)), draw((20, 16)), tensors=tensors) for _ in range(tensors)]
-        bad += coverage_report(rows, 24, 20).verdict != "pass"
+        # Of Cauchy's distribution, single samples do reach far.
+        bad += any(x.verdict != "pass" and (kind != "cauchy" or x.reach < FAR) for x in rows)
+        assert all(x.verdict != "fail" or x.p_value < 0.01 for x in rows)
     assert bad / trials <= 0.02
 
 
@@ -164,23 +184,67 @@ def test_few_samples_cannot_tell() -> None:
     calibration, heldout = np.zeros((3, 4)), np.full((3, 4), 100.0)
     calibration[:, 0], calibration[:, 1] = 1, -1
     found = row(calibration, heldout)
-    # Three of three beyond: 1 in 20, for two sides 1 in 10.
-    assert found.p_value == pytest.approx(0.1) and found.verdict == "pass"
+    # Three of three beyond: 1 in 20, for two sides 1 in 10, for two tests 1 in 5.
+    assert found.p_value == pytest.approx(0.2) and found.samples_outside_fraction == 1
+    assert found.verdict == "warn"  # they reach 50 times as far
+    assert row(calibration, calibration * 1.5).verdict == "pass"
+
+
+# --- what is no number -------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_tensor_without_a_finite_value_reaches_nowhere() -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_deployment_without_a_finite_value_fails_and_says_so(named: bool) -> None:
+    values = np.full((4, 8), np.nan, np.float32)
+    values[1] = np.inf
+    held = [f"held[{i}]" for i in range(4)] if named else []
     none = TensorStatistics(
-        histogram=observe(np.full((4, 8), np.nan, np.float32)),
+        histogram=observe(values),
         sample_low=np.full(4, np.inf),
         sample_high=np.full(4, -np.inf),
-        nonfinite_samples=(0, 1, 2, 3),
-        rows=np.zeros((0, 0), np.float32),
+        nonfinite_samples=tuple(held),
+        rows={},
     )
-    ids = [f"held[{i}]" for i in range(4)]
-    bounds = Bounds(-1, 1)
-    found = coverage_row("t", "group", none.histogram, none, ids, bounds, samples=4, tensors=1)
-    assert found.verdict == "pass" and found.reach == 1 and found.worst_samples == ()
+    seen = observe(np.linspace(-1, 1, 8, dtype=np.float32))
+    found = coverage_row("t", "group", seen, none, held, Bounds(-1, 1), samples=4, tensors=1)
+    assert found.verdict == "fail" and found.reach == 1 and found.worst_samples == ()
+    assert found.samples_outside_fraction == 1 and found.nonfinite == 32
+    report = coverage_report([found], 4, 4, "held-out samples" if named else "profile")
+    where = ", in held[0], held[1], held[2], held[3]" if named else ""
+    expected = f"group: 32 values are NaN or Inf on the deployment samples{where}"
+    assert report.verdict == "fail" and report.reasons == (expected,)
+
+
+def test_one_nan_among_good_values_fails_and_comes_first() -> None:
+    rng = np.random.default_rng(10)
+    values = rng.uniform(-1, 1, (20, 8))
+    held = statistics(values)
+    broken = values.astype(np.float32)
+    broken[7, 3] = np.nan
+    held = TensorStatistics(
+        observe(broken), held.sample_low, held.sample_high, ("held[7]",), held.rows
+    )
+    ids = [f"held[{i}]" for i in range(20)]
+    seen = observe(values.astype(np.float32))
+    found = coverage_row("t", "bad", seen, held, ids, Bounds(-1, 1), samples=20, tensors=1)
+    assert (found.verdict, found.nonfinite, found.nonfinite_samples) == ("fail", 1, ("held[7]",))
+    far = row(np.full((20, 4), 3.0), np.full((20, 4), 4.0))
+    reasons = coverage_report([far, found], 20, 20).reasons
+    assert reasons[0] == "bad: 1 value is NaN or Inf on the deployment samples, in held[7]"
+    assert reasons[1].startswith("group: 100% of the deployment samples leave")
+
+
+def test_a_sample_without_any_value_is_no_nan() -> None:
+    # Such as an expert that no token of it is sent to.
+    held = statistics(np.tile([-1.0, 1.0], (20, 1)))
+    low, high = held.sample_low.copy(), held.sample_high.copy()
+    low[3:15], high[3:15] = np.inf, -np.inf
+    held = TensorStatistics(held.histogram, low, high, (), held.rows)
+    ids = [f"held[{i}]" for i in range(20)]
+    seen, bounds = held.histogram, Bounds(-1, 1)
+    found = coverage_row("t", "g", seen, held, ids, bounds, samples=20, tensors=1)
+    assert found.verdict == "pass" and found.samples_outside_fraction == 0
 
 
 # --- what counts as outside --------------------------------------------------------------------
@@ -227,17 +291,6 @@ def test_a_tensor_that_was_always_zero_and_no_longer_is_fails_in_readable_words(
     assert found.verdict == "fail" and np.isfinite(found.reach)
     (reason,) = coverage_report([found], 20, 20).reasons
     assert len(reason) < 200
-
-
-def test_samples_without_finite_values_are_not_outside() -> None:
-    held = statistics(np.tile([-1.0, 1.0], (20, 1)))
-    low, high = held.sample_low.copy(), held.sample_high.copy()
-    low[3:15], high[3:15] = np.inf, -np.inf
-    held = TensorStatistics(held.histogram, low, high, ("held[3]",), held.rows)
-    ids = [f"held[{i}]" for i in range(20)]
-    seen, bounds = held.histogram, Bounds(-1, 1)
-    found = coverage_row("t", "g", seen, held, ids, bounds, samples=20, tensors=1)
-    assert found.verdict == "pass" and found.samples_outside_fraction == 0
 
 
 def test_a_tensor_that_calibration_saw_no_finite_value_of_is_no_crash() -> None:
@@ -287,6 +340,22 @@ def test_a_profile_is_judged_like_the_samples_it_was_made_of() -> None:
     report = coverage_report([found], 32, 40, "profile")
     assert report.deployment == "profile" and report.heldout_samples == 40
     assert report.reasons == coverage_report([expected], 32, 40).reasons
+
+
+# --- how far ----------------------------------------------------------------------------------
+
+
+def test_few_samples_that_reach_far_are_a_warning() -> None:
+    # 10 of 200 at six times the range, of which 64 calibration samples saw nothing: no rank tells.
+    rng = np.random.default_rng(11)
+    calibration, heldout = rng.uniform(-1, 1, (64, 16)), rng.uniform(-1, 1, (200, 16))
+    heldout[:10] *= 6
+    far = row(calibration, heldout, tensors=50)
+    assert far.p_value > 0.01 and far.reach > FAR and far.verdict == "warn"
+    heldout[:10] /= 2
+    assert row(calibration, heldout, tensors=50).verdict == "pass"
+    (reason,) = coverage_report([far], 64, 200).reasons
+    assert "5% of the deployment samples" in reason and f"{far.reach:.3g} times" in reason
 
 
 # --- verdicts ----------------------------------------------------------------------------------

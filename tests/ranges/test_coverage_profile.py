@@ -79,7 +79,9 @@ def test_the_coverage_is_that_of_the_samples_behind_the_profile(
     flat = np.concatenate([x.ravel() for x in values])
     assert row.outside_fraction == pytest.approx(((flat < low) | (flat > high)).mean(), abs=0.01)
     beyond = max(low - flat.min(), flat.max() - high)
-    assert row.reach == pytest.approx(1 + beyond / (max(high, 0) - min(low, 0)), rel=1e-5)
+    # Extremes of samples are rounded towards zero, to 7 bits behind the first.
+    reach = 1 + beyond / (max(high, 0) - min(low, 0))
+    assert reach * (1 - 2**-7) <= row.reach <= reach
 
 
 def test_clipping_and_histograms_of_deployment_are_the_profile_s(
@@ -93,7 +95,7 @@ def test_clipping_and_histograms_of_deployment_are_the_profile_s(
     assert set(held) == set(profile.tensors) == set(absmax)
     for name, tensor in profile.tensors.items():
         np.testing.assert_array_equal(held[name].counts, tensor.histogram.counts)
-        np.testing.assert_array_equal(absmax[name], tensor.channel_absmax)
+        assert not len(absmax[name])  # channels would identify samples
     rows = ClippingReport.read(ranges / "clipping.json").rows
     for row in rows:
         if row.split == "heldout":

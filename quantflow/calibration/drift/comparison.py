@@ -27,6 +27,7 @@ class Figures(TypedDict):
     shift: float | None
     stability_index: float | None
     outside_fraction: float | None
+    uncovered_fraction: float | None
 
 
 _NO_FIGURES = Figures(
@@ -35,6 +36,7 @@ _NO_FIGURES = Figures(
     shift=None,
     stability_index=None,
     outside_fraction=None,
+    uncovered_fraction=None,
 )
 
 
@@ -69,18 +71,22 @@ class Comparison:
         ours, theirs = self.side.scalars[place], self._theirs[place]
         mean = float((theirs * middle).sum() / theirs.sum())
         spread = float(np.sqrt((theirs * (middle - mean) ** 2).sum() / theirs.sum()))
-        first, last = np.flatnonzero(theirs)[[0, -1]]
-        inside = ours[first : last + 1].sum()
         return Figures(
             calibration_median=float(np.median(values)),
             deployment_median=self._median(place),
             shift=float((values.mean() - mean) / spread) if spread > 0 else None,
             stability_index=_index_over_tenths(ours, theirs),
-            outside_fraction=float(1 - inside / ours.sum()),
+            outside_fraction=_share_beyond(ours, theirs),
+            uncovered_fraction=_share_beyond(theirs, ours),
         )
 
     def examples(self, measure: Measure) -> tuple[str, ...]:
-        """Ids of the samples that are least like deployment in a feature."""
+        """Ids of the samples that are least like deployment in a feature.
+
+        None where deployment has samples that none of them is like.
+        """
+        if measure.test == "uncovered":
+            return ()
         name, profile, table = measure.feature, self._profile, self._table
         if name in self._places:
             place = self._places[name]
@@ -104,6 +110,12 @@ class Comparison:
         half = float(counts.sum()) / 2
         middle = int(np.searchsorted(np.cumsum(counts), half))
         return float(self.centres[place, middle])
+
+
+def _share_beyond(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """Share of one histogram in bins below or above all that another occupies, 0-1."""
+    first, last = np.flatnonzero(b)[[0, -1]]
+    return float(1 - a[first : last + 1].sum() / a.sum())
 
 
 def _index_over_tenths(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:

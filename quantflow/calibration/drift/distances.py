@@ -63,14 +63,15 @@ TESTS: Final[dict[DriftTest, Test]] = {
     "ks": Test(_itself, least=0.05),
     "wasserstein": Test(_root_of_double, least=0.1),
     "outside": Test(_nothing, least=2.3, shrinks=False),
+    "uncovered": Test(_nothing, least=2.3, shrinks=False),
     "jensen-shannon": Test(_root_of_half, least=0.05),
     "chi-square": Test(_root_of_half, least=0.05),
     "mmd": Test(_times_root_two, least=0.05),
 }
-"""All tests. The first three are of features that are one number a sample; `jensen-shannon` is of
+"""All tests. The first four are of features that are one number a sample; `jensen-shannon` is of
 counts, `chi-square` of categories and `mmd` of all scalar features at once."""
 
-SCALAR_TESTS: Final[tuple[DriftTest, ...]] = ("ks", "wasserstein", "outside")
+SCALAR_TESTS: Final[tuple[DriftTest, ...]] = ("ks", "wasserstein", "outside", "uncovered")
 
 
 class Measure(NamedTuple):
@@ -103,15 +104,20 @@ def distances(a: Side, b: Side, centres: Floats) -> Floats:
 def _distances(a: Side, b: Side, centres: Floats) -> Iterator[Floats]:
     yield ks_distance(a.scalars, b.scalars)
     yield wasserstein_distance(a.scalars, b.scalars, centres)
-    # Repeated samples surprise only once.
-    worth = a.effective / a.size
-    beyond = beyond_extremes(a.scalars, b.scalars) * worth[..., None]
-    yield surprise(beyond, a.effective[..., None], b.effective[..., None])
+    yield _surprise(a, b)
+    yield _surprise(b, a)
     for name in b.counts:
         yield jensen_shannon(a.counts[name], b.counts[name])[..., None]
     for name in b.categories:
         yield chi_square_distance(a.categories[name], b.categories[name])[..., None]
     yield mean_discrepancy(a.mean, b.mean)[..., None]
+
+
+def _surprise(a: Side, b: Side) -> Floats:
+    """That so many samples of `a` lie beyond all of `b`. Repeated samples surprise only once."""
+    worth = a.effective / a.size
+    beyond = beyond_extremes(a.scalars, b.scalars) * worth[..., None]
+    return surprise(beyond, a.effective[..., None], b.effective[..., None])
 
 
 def least_distances(profile: Profile, share: float) -> Floats:

@@ -44,11 +44,11 @@ def find_reasons(
 def _of_features(features: Sequence[FeatureDrift]) -> Iterator[Reason]:
     notable = [row for row in features if row.verdict != "pass"]
     for row in notable[:SPELLED_OUT]:
+        see = f"; see {', '.join(row.examples)}" if row.examples else ""
         yield Reason(
             row.verdict,
             f"{row.feature}: unlike deployment, {_how(row)}{row.test} distance "
-            f"{row.distance:.3f}, {row.effect:.1f} times the noise floor; "
-            f"see {', '.join(row.examples)}",
+            f"{row.distance:.3f}, {row.effect:.1f} times the noise floor{see}",
         )
     rest = notable[SPELLED_OUT:]
     if rest:
@@ -62,6 +62,9 @@ def _how(row: FeatureDrift) -> str:
     """The change in the feature's own unit, where it has one."""
     if row.test == "outside" and row.outside_fraction:
         return f"{row.outside_fraction:.0%} of the samples lie beyond all of deployment's, "
+    if row.test == "uncovered" and row.uncovered_fraction:
+        share = f"{row.uncovered_fraction:.0%}"
+        return f"{share} of deployment's samples lie beyond all of the calibration set's, "
     if row.calibration_median is None or row.calibration_median == row.deployment_median:
         return ""
     return f"median {row.calibration_median:.4g} against {row.deployment_median:.4g}, "

@@ -100,6 +100,8 @@ def _counts(
         deployment_effective=production,
         calibration_duplicates=len(calibration) - len(set(calibration.digests)),
         evaluation_overlap=evaluation_overlap,
+        calibration_repeated=1 - effective / len(calibration),
+        deployment_repeated=1 - production / profile.samples if profile is not None else 0.0,
         calibration_needed=needed[0],
         deployment_needed=needed[1],
     )

@@ -8,21 +8,26 @@ from quantflow.calibration.profile.profile import Profile
 from quantflow.ranges.collect import Collection, TensorStatistics
 
 
-def tensors_of(profile: Profile, model: str, tensors: Iterable[str]) -> Collection | None:
-    """Statistics of a model's tensors in deployment, without ids and rows.
+def tensors_of(
+    profile: Profile, model: str, tensors: Iterable[str], *, partly: bool = False
+) -> Collection | None:
+    """Statistics of a model's tensors in deployment, without ids, rows and channels.
 
     Args:
         profile: of deployment.
         model: digest of the model's file.
         tensors: their names.
+        partly: whether those will do that the profile holds: inputs and outputs of the model are
+            left out of a profile that leaves production.
 
     Returns:
-        None when the profile is of another model, or lacks a tensor.
+        None when the profile is of another model, or lacks a tensor, `partly` all of them.
     """
     wanted = tuple(tensors)
-    if profile.model != model or not profile.tensors.keys() >= set(wanted):
+    there = tuple(name for name in wanted if name in profile.tensors)
+    if profile.model != model or not there or (there != wanted and not partly):
         return None
-    return Collection({name: _statistics(profile, name) for name in wanted}, ())
+    return Collection({name: _statistics(profile, name) for name in there}, ())
 
 
 def _statistics(profile: Profile, name: str) -> TensorStatistics:
@@ -33,5 +38,4 @@ def _statistics(profile: Profile, name: str) -> TensorStatistics:
         sample_high=seen.sample_high,
         nonfinite_samples=(),
         rows={},
-        channel_absmax=seen.channel_absmax,
     )

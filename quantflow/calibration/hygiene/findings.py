@@ -12,7 +12,7 @@ from quantflow.artifacts.hygiene_record import Finding, FindingKind, HygieneRepo
 from quantflow.artifacts.record import Verdict, worst
 from quantflow.calibration.drift.sample_size import effective_size, repeat_verdict
 from quantflow.calibration.features.extract import holds_tokens
-from quantflow.calibration.hygiene.fingerprints import NO_FILLER
+from quantflow.calibration.hygiene.filler import filler_of
 from quantflow.calibration.hygiene.grouped_sets import GroupedSet, Seen, grouped_sets
 
 NAMED = 20
@@ -20,9 +20,6 @@ NAMED = 20
 
 NEAR_OVERLAP = 0.01
 """Share of a set from which near duplicates of evaluation samples are a warning."""
-
-FILLED = 0.5
-"""Share of the samples that begin or end with the same repeated token, as if padded by it."""
 
 _ORDER: Final[dict[Verdict, int]] = {"fail": 0, "warn": 1, "pass": 2}
 
@@ -129,14 +126,13 @@ def _of_samples(one: GroupedSet) -> Iterator[Finding]:
             text = f"{len(ids)} {one.noun} {how} and were left out"
             yield _finding(kind, one, len(ids), _in_order(ids), "warn", text)
     yield from _constant(one)
-    filler = one.seen.prints.filler
-    tokens, counts = np.unique(filler[filler != NO_FILLER], return_counts=True)
-    if len(tokens) and len(set(one.exact)) > 1 and counts.max() >= FILLED * len(filler):
-        token = int(tokens[counts.argmax()])
-        ids = [x for x, f in zip(one.ids, filler, strict=True) if f == token]
+    filler = filler_of(one.seen.prints)
+    if filler is not None and len(set(one.exact)) > 1:
+        ids = [one.ids[i] for i in filler.places]
+        why = "their mask keeps it" if one.seen.prints.masked else "the model has no mask"
         text = (
-            f"{len(ids)} of {len(filler)} {one.noun} begin or end with token {token} "
-            "repeated, as if padded by it, but the model has no mask: padding counts like text"
+            f"{len(ids)} of {len(one.ids)} {one.noun} begin or end with token {filler.token} "
+            f"repeated, as if padded by it, but {why}: padding counts like text"
         )
         yield _finding("missing-mask", one, len(ids), _in_order(ids), "warn", text)
 

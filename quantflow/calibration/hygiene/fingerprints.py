@@ -31,8 +31,10 @@ class Fingerprints:
         signatures: ``(N, 64) uint32`` or ``(N, 256) int8``.
         constant: ``(N, I)``: whether all values of an input are equal, by the order of `inputs`.
         inputs: ``(I,)`` all but the mask.
-        filler: ``(N,)`` int64: the token that a sample begins or ends with twice or more, where the
-            model has no mask that could say that it is padding; else `NO_FILLER`.
+        masked: whether the model has a mask, which could say what is padding.
+        filler: ``(N,)`` int64: the token that a sample begins or ends with twice or more, among the
+            positions that the mask keeps; else `NO_FILLER`.
+        run: ``(N,)`` int64: how many of it there are in a row; 0 without one.
     """
 
     infos: tuple[SampleInfo, ...]
@@ -40,7 +42,9 @@ class Fingerprints:
     signatures: NDArray[Any]
     constant: NDArray[np.bool_]
     inputs: tuple[TensorInfo, ...]
+    masked: bool
     filler: NDArray[np.int64]
+    run: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.infos)
@@ -54,6 +58,7 @@ class Fingerprints:
             signatures=self.signatures[index],
             constant=self.constant[index],
             filler=self.filler[index],
+            run=self.run[index],
         )
 
 
@@ -77,15 +82,17 @@ def fingerprints(
     width, dtype = (minhash.PERMUTATIONS, np.uint32) if tokens else (pooled_grid.SIDE**2, np.int8)
     signatures = np.array([find(row, others) for row in rows], dtype).reshape(-1, width)
     constant = [[_is_constant(array) for array in row] for row in rows]
-    unmarked = tokens and len(others) == len(inputs)
-    filler = [_filler(row, others) if unmarked else NO_FILLER for row in rows]
+    filler = [_filler(row, others) if tokens else (NO_FILLER, 0) for row in rows]
+    found = np.array(filler, np.int64).reshape(-1, 2)
     return Fingerprints(
         infos=tuple(infos),
         kind="tokens" if tokens else "values",
         signatures=signatures,
         constant=np.array(constant, np.bool_).reshape(-1, len(others)),
         inputs=others,
-        filler=np.array(filler, np.int64),
+        masked=len(others) < len(inputs),
+        filler=found[:, 0],
+        run=found[:, 1],
     )
 
 
@@ -97,6 +104,7 @@ def join(parts: Sequence[Fingerprints]) -> Fingerprints:
         signatures=np.concatenate([part.signatures for part in parts]),
         constant=np.concatenate([part.constant for part in parts]),
         filler=np.concatenate([part.filler for part in parts]),
+        run=np.concatenate([part.run for part in parts]),
     )
 
 
@@ -131,13 +139,13 @@ def _is_constant(array: NDArray[Any]) -> bool:
     return array.size > 1 and bool((array == array.flat[0]).all())
 
 
-def _filler(row: Sequence[NDArray[Any]], inputs: Sequence[TensorInfo]) -> int:
-    """The repeated token at the end, else at the beginning, of the first token input."""
+def _filler(row: Sequence[NDArray[Any]], inputs: Sequence[TensorInfo]) -> tuple[int, int]:
+    """The repeated token at the end, else at the beginning, of the first token input; how often."""
     place = next(i for i, tensor in enumerate(inputs) if holds_tokens(tensor))
     tokens = row[place].ravel()
-    if len(tokens) < 2:
-        return NO_FILLER
-    for outer, inner in ((tokens[-1], tokens[-2]), (tokens[0], tokens[1])):
-        if outer == inner:
-            return int(outer)
-    return NO_FILLER
+    for read in (tokens[::-1], tokens):
+        others = np.flatnonzero(read != read[:1])
+        run = int(others[0]) if len(others) else len(read)
+        if run > 1:
+            return int(read[0]), run
+    return NO_FILLER, 0

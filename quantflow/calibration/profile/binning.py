@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.calibration.profile.rounding import FeatureGrid
+
 EXTREMES = 16
-"""Samples at each end of a feature that have a bin of their own each."""
+"""Cells at each end of a feature that have a bin of their own each."""
 
 MIDDLE = 32
 """Bins for those in between, of equal shares."""
@@ -18,20 +20,21 @@ BINS = EDGES + 1
 """Bins of a feature: the inner ones, and one at each end that deployment leaves empty."""
 
 
-def bin_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges for every column of a deployment sample.
+def bin_edges(cells: NDArray[np.int64], grid: FeatureGrid) -> NDArray[np.float64]:
+    """Edges for every column of a deployment sample: borders of cells.
 
-    A bin starts at its edge. The first bin lies below all of the sample, the last above. Of a
-    column with few different values, each has a bin of its own.
+    A bin starts at its edge. The first bin lies below all cells of the sample, the last above. Of a
+    column with few different cells, each has a bin of its own.
 
     Args:
-        values: ``(N, F)``, N at least 1, finite.
+        cells: ``(N, F)`` of the sample, N at least 1.
+        grid: what they are cells of.
 
     Returns:
         ``(F, EDGES)``, ascending.
     """
-    ordered = np.sort(values, axis=0)
-    return np.stack([_edges_of(column) for column in ordered.T])
+    ordered = np.sort(cells, axis=0)
+    return np.stack([_edges_of(column, grid, place) for place, column in enumerate(ordered.T)])
 
 
 def bin_counts(
@@ -79,24 +82,21 @@ def _offsets(features: int) -> NDArray[np.intp]:
     return BINS * np.arange(features, dtype=np.intp)
 
 
-def _edges_of(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
+def _edges_of(ordered: NDArray[np.int64], grid: FeatureGrid, place: int) -> NDArray[np.float64]:
     """Edges of one column, given in ascending order."""
-    distinct = np.unique(ordered)
-    starts = _starts(distinct)
-    if len(distinct) > 2 * EXTREMES + MIDDLE:
-        last = len(ordered) - 1
-        ends = np.arange(EXTREMES)
-        middle = np.linspace(EXTREMES, last - EXTREMES, MIDDLE, endpoint=False).round()
-        ranks = np.concatenate([ends, middle.astype(np.intp), last - ends])
-        starts = starts[np.searchsorted(distinct, np.unique(ordered[ranks]))]
     edges = np.full(EDGES, np.inf)
-    edges[: len(starts)] = starts
-    edges[len(starts)] = np.nextafter(distinct[-1], np.inf)
+    if not grid.step[place]:
+        edges[:2] = grid.centre[place], np.nextafter(grid.centre[place], np.inf)
+        return edges
+    distinct = np.unique(ordered)
+    # A bin starts half way from the cell before it.
+    starts = np.concatenate([distinct[:1] - 0.5, (distinct[:-1] + distinct[1:]) / 2])
+    if len(distinct) > 2 * EXTREMES + MIDDLE:
+        inner = distinct[EXTREMES:-EXTREMES]
+        between = ordered[(ordered >= inner[0]) & (ordered <= inner[-1])]
+        ranks = np.linspace(0, len(between), MIDDLE, endpoint=False).astype(np.intp)
+        kept = (distinct[:EXTREMES], between[ranks], distinct[-EXTREMES:])
+        starts = starts[np.searchsorted(distinct, np.unique(np.concatenate(kept)))]
+    borders = np.append(starts, distinct[-1] + 0.5)
+    edges[: len(borders)] = grid.values(borders, place)
     return edges
-
-
-def _starts(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where a bin for every value starts: half way from the one before it."""
-    half = distinct[:-1] + (distinct[1:] - distinct[:-1]) / 2
-    starts = np.where(half > distinct[:-1], half, distinct[1:])
-    return np.concatenate([distinct[:1], starts])

@@ -25,6 +25,9 @@ TAIL_FRACTION = 0.1
 UNLIKE_QUANTILE = 0.01
 """Share of a deployment sample that may itself lie in less dense places than a candidate must."""
 
+LEAST_WIDTH = 1e-6
+"""Width of the kernel at least: where one sample lies far from many that are nearly equal."""
+
 _MEDIAN_ROWS = 1000
 """Rows that the median distance is taken over."""
 
@@ -112,7 +115,7 @@ def sketch_kernel(
     """
     centre, spread = values.mean(axis=0), values.std(axis=0)
     rows = standardize(values, centre, spread)
-    width = median_distance(rows[:_MEDIAN_ROWS])
+    width = max(median_distance(rows[:_MEDIAN_ROWS]), LEAST_WIDTH)
     radius = np.linalg.norm(rows, axis=1)
     edge = float(np.quantile(radius, 1 - TAIL_FRACTION))
     sums = np.zeros((count, 2 * FREQUENCIES))

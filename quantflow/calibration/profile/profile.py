@@ -1,7 +1,8 @@
 """What is kept of a deployment sample: histograms and sketches, and no sample.
 
-Everything is counted in blocks of samples, so that whoever reads a profile can split it in two, and
-see how far two halves of the same production lie apart.
+All of it is made of rounded numbers (see `rounding`), so that none identifies a sample. Everything
+is counted in blocks of samples, so that whoever reads a profile can split it in two, and see how
+far two halves of the same production lie apart.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from quantflow.calibration.drift.sample_size import effective_size
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.profile.binning import bin_centres, bin_counts, bin_edges
 from quantflow.calibration.profile.kernel import KernelSketch, sketch_kernel
+from quantflow.calibration.profile.rounding import FeatureGrid, rounded_histogram, towards_zero
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.grid import Histogram
 
-_BLOCKS = (8, 32)
-"""Least and most blocks; between them a block holds four samples."""
+BLOCKS = (8, 32)
+"""Least and most blocks; between them a block holds four different samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +30,15 @@ class TensorProfile:
     """Activations of one tensor, padding excluded.
 
     Attributes:
-        histogram: of all its values.
+        histogram: of all its values, see `rounded_histogram`.
         sample_low, sample_high: ``(N,)`` float64 extremes of the finite values of every sample,
-            sorted, so that no sample can be followed from one tensor to the next.
-        channel_absmax: ``(C,)`` float32 largest finite magnitude of every channel.
+            rounded by `towards_zero`; sorted, so that no sample can be followed from one tensor to
+            the next.
     """
 
     histogram: Histogram
     sample_low: NDArray[np.float64]
     sample_high: NDArray[np.float64]
-    channel_absmax: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Profile:
         inputs: sketch of the scalar features that need no model, which are the first ones.
         joint: sketch of all scalar features.
         samples: N.
+        distinct: how many different ones.
         effective: how many different samples would average as steadily.
         model: digest of the model that `tensors` and some features come from, or empty.
         source: where the samples came from, for a person.
@@ -69,6 +71,7 @@ class Profile:
     inputs: KernelSketch
     joint: KernelSketch
     samples: int
+    distinct: int
     effective: float
     model: str = ""
     source: str = ""
@@ -112,18 +115,21 @@ def make_profile(
     """
     table = table.sorted()
     blocks, count = _blocks(table.digests)
-    edges = bin_edges(table.values)
+    grid = FeatureGrid.of(table.values)
+    cells = grid.cells(table.values)
+    values, edges = grid.values(cells), bin_edges(cells, grid)
     names = table.names[:input_features]
     return Profile(
         names=table.names,
         edges=edges,
-        centres=bin_centres(table.values, edges),
-        scalars=bin_counts(table.values, edges, blocks, count),
+        centres=bin_centres(values, edges),
+        scalars=bin_counts(values, edges, blocks, count),
         counts={name: _by_block(x, blocks, count) for name, x in table.counts.items()},
         categories={name: _by_block(x, blocks, count) for name, x in table.categories.items()},
-        inputs=sketch_kernel(names, table.values[:, :input_features], blocks, count),
-        joint=sketch_kernel(table.names, table.values, blocks, count),
+        inputs=sketch_kernel(names, values[:, :input_features], blocks, count),
+        joint=sketch_kernel(table.names, values, blocks, count),
         samples=len(table),
+        distinct=len(set(table.digests)),
         effective=effective_size(table.digests),
         model=model,
         source=source,
@@ -131,11 +137,16 @@ def make_profile(
     )
 
 
+def block_count(distinct: int) -> int:
+    """Number of blocks for so many different samples."""
+    least, most = BLOCKS
+    return min(max(distinct // 4, least), most)
+
+
 def _blocks(digests: Sequence[str]) -> tuple[NDArray[np.intp], int]:
     """Block of every sample, and how many there are: equal samples share one."""
-    least, most = _BLOCKS
-    count = min(max(len(digests) // 4, least), most)
     ranks = {digest: rank for rank, digest in enumerate(sorted(set(digests)))}
+    count = block_count(len(ranks))
     return np.array([ranks[digest] % count for digest in digests], np.intp), count
 
 
@@ -146,10 +157,6 @@ def _by_block(rows: NDArray[np.int64], blocks: NDArray[np.intp], count: int) -> 
 
 
 def _tensor_profile(seen: TensorStatistics) -> TensorProfile:
-    order = np.lexsort((seen.sample_high, seen.sample_low))
-    return TensorProfile(
-        histogram=seen.histogram,
-        sample_low=seen.sample_low[order],
-        sample_high=seen.sample_high[order],
-        channel_absmax=seen.channel_absmax,
-    )
+    low, high = towards_zero(seen.sample_low), towards_zero(seen.sample_high)
+    order = np.lexsort((high, low))
+    return TensorProfile(rounded_histogram(seen.histogram), low[order], high[order])

@@ -2,13 +2,16 @@
 # pyright: reportUnknownArgumentType=false
 """A profile on disk: one safetensors file, equal bytes for equal data.
 
-Names and single numbers are JSON in the file's header; arrays of counts have the smallest type that
-holds them. A profile may come from elsewhere, so nothing in it is trusted.
+Names and single numbers are JSON in the file's header, and with them a digest of all content;
+arrays of counts have the smallest type that holds them. Extremes of activations are the upper
+halves of float32 values, which is all that is kept of them.
+
+A profile may come from elsewhere, so nothing in it is trusted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,20 @@ from safetensors.numpy import save
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.record import Record
+from quantflow.calibration.profile.arrays import Arrays, check_shape, counts, floats, smallest
 from quantflow.calibration.profile.binning import BINS, EDGES
 from quantflow.calibration.profile.kernel import FREQUENCIES, KernelSketch
+from quantflow.calibration.profile.printable import printable
 from quantflow.calibration.profile.profile import Profile, TensorProfile
+from quantflow.calibration.profile.profile_check import check_profile
+from quantflow.calibration.profile.refusal import refuse
+from quantflow.calibration.profile.rounding import rounded_histogram
 from quantflow.errors import fail
-from quantflow.ranges.histogram_file import from_arrays, to_arrays
+from quantflow.ranges.grid import BINS as VALUE_BINS
+from quantflow.ranges.grid import Histogram
 
-_KEY = "quantflow profile 1"
-
-Arrays = Mapping[str, NDArray[Any]]
+_FORMAT = "quantflow profile"
+_KEY = f"{_FORMAT} 2"
 
 
 class _Kernel(Record):
@@ -48,11 +56,13 @@ class _Header(Record):
     counts: tuple[str, ...]
     categories: tuple[str, ...]
     samples: int
+    distinct: int
     effective: float
     model: str
     source: str
     tensors: tuple[str, ...]
     kernels: dict[str, _Kernel]
+    sha256: str = ""
 
 
 def save_profile(path: Path, profile: Profile) -> None:
@@ -64,6 +74,7 @@ def save_profile(path: Path, profile: Profile) -> None:
         counts=tuple(profile.counts),
         categories=tuple(profile.categories),
         samples=profile.samples,
+        distinct=profile.distinct,
         effective=profile.effective,
         model=profile.model,
         source=profile.source,
@@ -73,9 +84,9 @@ def save_profile(path: Path, profile: Profile) -> None:
     arrays: dict[str, NDArray[Any]] = {
         "edges": profile.edges,
         "centres": profile.centres,
-        "scalars": _smallest(profile.scalars),
-        **{f"counts/{name}": _smallest(x) for name, x in profile.counts.items()},
-        **{f"categories/{name}": _smallest(x) for name, x in profile.categories.items()},
+        "scalars": smallest(profile.scalars),
+        **{f"counts/{name}": smallest(x) for name, x in profile.counts.items()},
+        **{f"categories/{name}": smallest(x) for name, x in profile.categories.items()},
         **{
             f"{name}/{part}": array
             for name, kernel in kernels.items()
@@ -87,6 +98,7 @@ def save_profile(path: Path, profile: Profile) -> None:
             for part, array in _tensor_arrays(tensor).items()
         },
     }
+    header = header.model_copy(update={"sha256": _content_digest(header, arrays)})
     write_atomically(path, save(arrays, {_KEY: header.to_json()}))
 
 
@@ -97,69 +109,81 @@ def load_profile(path: Path) -> Profile:
         QuantflowError: QF313 when the file is missing, damaged or no profile.
     """
     try:
-        with safe_open(path, framework="numpy") as stream:
-            text = (stream.metadata() or {}).get(_KEY)
-            if text is None:
-                raise ValueError("it has no header of a profile of this version")
-            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-        return _profile(_Header.model_validate_json(text), arrays)
+        return _read(path)
     except ValidationError as error:
         reason = f"its header is no profile's: {error.errors()[0]['msg']}"
     except KeyError as error:
         reason = f"it lacks {error}"
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
-        reason = str(error)
+    # safetensors raises AttributeError for types that numpy lacks.
+    except (OSError, SafetensorError, ValueError, TypeError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
     return fail(
         "QF313",
-        f"not a deployment profile: {reason}",
+        f"not a deployment profile: {printable(reason)}",
         where=str(path),
         fix="make one with `quantflow profile`",
     )
 
 
+def _read(path: Path) -> Profile:
+    # A device or a pipe would be waited for.
+    refuse(path.exists() and not path.is_file(), "it is no regular file")
+    with safe_open(path, framework="numpy") as stream:
+        metadata = stream.metadata() or {}
+        if _KEY not in metadata:
+            other = any(key.startswith(_FORMAT) for key in metadata)
+            raise ValueError(
+                "another version of quantflow has made it"
+                if other
+                else "it has no header of a profile"
+            )
+        header = _Header.model_validate_json(metadata[_KEY])
+        arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    if header.sha256 != _content_digest(header, arrays):
+        raise ValueError("it is damaged: its content is not what its digest says")
+    for names in (header.names, header.counts, header.categories, header.tensors):
+        refuse(len(set(names)) < len(names), "two things have one name")
+    refuse(not 0 < header.inputs <= len(header.names), "its number of inputs is impossible")
+    profile = _profile(header, arrays)
+    check_profile(profile)
+    return profile
+
+
+def _content_digest(header: _Header, arrays: Arrays) -> str:
+    """SHA-256 of the header but for the digest, and of all arrays."""
+    found = sha256(header.model_copy(update={"sha256": ""}).to_json().encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
 def _profile(header: _Header, arrays: Arrays) -> Profile:
-    """The profile, its arrays checked against the header."""
+    """The profile, its arrays of the types and shapes that the header says."""
     features = len(header.names)
-    scalars = _counts(arrays["scalars"], ("blocks", features, BINS))
+    scalars = counts(arrays["scalars"], ("blocks", features, BINS))
     blocks = len(scalars)
     joint = _sketch(header.names, header.kernels["joint"], "joint", arrays, blocks)
     names = header.names[: header.inputs]
-    profile = Profile(
+    return Profile(
         names=header.names,
-        edges=_floats(arrays["edges"], (features, EDGES)),
-        centres=_floats(arrays["centres"], (features, BINS)),
+        edges=floats(arrays["edges"], (features, EDGES)),
+        centres=floats(arrays["centres"], (features, BINS)),
         scalars=scalars,
-        counts={x: _counts(arrays[f"counts/{x}"], (blocks, "things")) for x in header.counts},
+        counts={x: counts(arrays[f"counts/{x}"], (blocks, "things")) for x in header.counts},
         categories={
-            x: _counts(arrays[f"categories/{x}"], (blocks, "categories")) for x in header.categories
+            x: counts(arrays[f"categories/{x}"], (blocks, "categories")) for x in header.categories
         },
         inputs=_sketch(names, header.kernels["inputs"], "inputs", arrays, blocks),
         joint=joint,
         samples=header.samples,
+        distinct=header.distinct,
         effective=header.effective,
         model=header.model,
-        source=header.source,
+        source=printable(header.source),
         tensors={name: _tensor(name, arrays, header.samples) for name in header.tensors},
     )
-    _check(profile)
-    return profile
-
-
-def _check(profile: Profile) -> None:
-    """Raise ValueError for numbers that do not agree."""
-    sizes = profile.block_sizes
-    if profile.samples < 1 or int(sizes.sum()) != profile.samples:
-        raise ValueError("its blocks do not add up to its samples")
-    if not 0 < profile.effective <= profile.samples:
-        raise ValueError("its effective number of samples is impossible")
-    if (profile.scalars.sum(axis=2) != sizes[:, None]).any():
-        raise ValueError("its histograms do not add up to its samples")
-    if any((found.sum(axis=1) != sizes).any() for found in profile.categories.values()):
-        raise ValueError("its categories do not add up to its samples")
-    if any(found.sum() == 0 for found in profile.counts.values()):
-        raise ValueError("its counts are empty")
-    if (profile.edges[:, 1:] < profile.edges[:, :-1]).any():
-        raise ValueError("its bins do not ascend")
 
 
 def _numbers(kernel: KernelSketch) -> _Kernel:
@@ -185,80 +209,55 @@ def _sketch(
     names: tuple[str, ...], numbers: _Kernel, place: str, arrays: Arrays, blocks: int
 ) -> KernelSketch:
     dimensions = 2 * FREQUENCIES
-    if not (numbers.width > 0 and np.isfinite(numbers.width)):
-        raise ValueError("its kernel has no width")
     return KernelSketch(
         names=names,
-        centre=_floats(arrays[f"{place}/centre"], (len(names),), finite=True),
-        spread=_floats(arrays[f"{place}/spread"], (len(names),), finite=True),
+        centre=floats(arrays[f"{place}/centre"], (len(names),), finite=True),
+        spread=floats(arrays[f"{place}/spread"], (len(names),), finite=True),
         width=numbers.width,
         edge=numbers.edge,
         least_density=numbers.least_density,
-        sums=_floats(arrays[f"{place}/sums"], (blocks, dimensions), np.float32, finite=True),
-        sizes=_counts(arrays[f"{place}/sizes"], (blocks,)),
-        tail=_floats(arrays[f"{place}/tail"], (dimensions,), np.float32, finite=True),
+        sums=floats(arrays[f"{place}/sums"], (blocks, dimensions), np.float32, finite=True),
+        sizes=counts(arrays[f"{place}/sizes"], (blocks,)),
+        tail=floats(arrays[f"{place}/tail"], (dimensions,), np.float32, finite=True),
         tail_size=numbers.tail_size,
     )
 
 
 def _tensor_arrays(tensor: TensorProfile) -> dict[str, NDArray[Any]]:
-    parts = to_arrays(tensor.histogram)
+    bins = np.flatnonzero(tensor.histogram.counts)
     return {
-        **parts,
-        "counts": _smallest(parts["counts"]),
-        # Extremes of float32 values.
-        "low": tensor.sample_low.astype(np.float32),
-        "high": tensor.sample_high.astype(np.float32),
-        "channel_absmax": tensor.channel_absmax,
+        "bins": bins.astype(np.uint16),
+        "counts": smallest(tensor.histogram.counts[bins]),
+        "inf": np.array([tensor.histogram.inf], np.int64),
+        "low": _upper_half(tensor.sample_low),
+        "high": _upper_half(tensor.sample_high),
     }
 
 
 def _tensor(name: str, arrays: Arrays, samples: int) -> TensorProfile:
-    def part(key: str) -> NDArray[Any]:
-        return arrays[f"tensors/{name}/{key}"]
-
-    bins, absmax = part("bins"), part("channel_absmax")
-    counts = _counts(part("counts"), (bins.size,))
+    bins, occupied, inf, low, high = (
+        arrays[f"tensors/{name}/{part}"] for part in ("bins", "counts", "inf", "low", "high")
+    )
+    for array, shape in ((bins, ("bins",)), (low, (samples,)), (high, (samples,))):
+        check_shape(array, shape)
+        refuse(array.dtype != np.uint16, f"bins cannot be {array.dtype}")
+    occupied = counts(occupied, bins.shape)
+    refuse((occupied <= 0).any(), "an occupied bin must be positive")
+    refuse((bins[1:] <= bins[:-1]).any(), "bins of activations do not ascend")
+    dense = np.zeros(VALUE_BINS, np.int64)
+    dense[bins] = occupied
+    infinite = int(counts(inf, (1,))[0])
     return TensorProfile(
-        histogram=from_arrays(bins, counts, part("extremes"), part("inf")),
-        sample_low=_floats(part("low"), (samples,), np.float32).astype(np.float64),
-        sample_high=_floats(part("high"), (samples,), np.float32).astype(np.float64),
-        channel_absmax=_floats(absmax, (absmax.size,), np.float32),
+        histogram=rounded_histogram(Histogram(dense, np.inf, -np.inf, infinite)),
+        sample_low=_values(low),
+        sample_high=_values(high),
     )
 
 
-def _smallest(counts: NDArray[np.int64]) -> NDArray[Any]:
-    """The counts in the smallest unsigned type that holds them."""
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+def _upper_half(values: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Bin of every value, of those that `towards_zero` gives."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def _counts(array: NDArray[Any], shape: tuple[int | str, ...]) -> NDArray[np.int64]:
-    _check_shape(array, shape)
-    if array.dtype.kind not in "iu" or (array.dtype.kind == "i" and (array < 0).any()):
-        raise ValueError(f"counts cannot be {array.dtype}")
-    if array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError("a count is impossible")
-    return array.astype(np.int64)
-
-
-def _floats(
-    array: NDArray[Any],
-    shape: tuple[int | str, ...],
-    dtype: type[np.floating[Any]] = np.float64,
-    *,
-    finite: bool = False,
-) -> NDArray[Any]:
-    _check_shape(array, shape)
-    if array.dtype != dtype or (finite and not np.isfinite(array).all()):
-        raise ValueError(f"unexpected numbers of type {array.dtype}")
-    return array
-
-
-def _check_shape(array: NDArray[Any], shape: tuple[int | str, ...]) -> None:
-    """A size that is given by name is free."""
-    fits = len(array.shape) == len(shape) and all(
-        isinstance(wanted, str) or wanted == found
-        for wanted, found in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(f"an array has shape {array.shape}, expected {shape}")
+def _values(upper: NDArray[np.uint16]) -> NDArray[np.float64]:
+    return (upper.astype(np.uint32) << 16).view(np.float32).astype(np.float64) + 0.0
