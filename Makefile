@@ -52,10 +52,11 @@ check: env ## linter, formatter, types, layering
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-calibrate: env ## stages 0 to 2: model, calibration set, ranges and clipping report
+calibrate: env ## stages 0 to 2: model, calibration set, ranges; then what recovers accuracy
 	$(QF) prepare --config $(CONFIG) $(ARGS)
 	$(QF) build-set --config $(CONFIG) $(ARGS)
 	$(QF) calibrate --config $(CONFIG) $(ARGS)
+	$(QF) optimize --config $(CONFIG) $(ARGS)
 
 sweep: env ## stage 3: which layers INT8 hurts, and the precision plan
 	$(QF) sweep --config $(CONFIG) $(ARGS)

@@ -205,7 +205,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF308": ErrorCode(
         "too few records",
         "The calibration, held-out and evaluation samples are drawn without repetition and without "
-        "overlap. A set is never made smaller in silence.",
+        "overlap. A set is never made smaller in silence. A profile that leaves production is made "
+        "of at least 32 different samples, since one of fewer would tell of single samples.",
     ),
     "QF309": ErrorCode(
         "score matrix refused",
@@ -297,6 +298,10 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF502": ErrorCode(
         "histograms cannot be read",
         "20_ranges/histograms.safetensors is missing, damaged or was written by something else.",
+    ),
+    "QF506": ErrorCode(
+        "rounded weights cannot be read",
+        "25_optimize/weights.safetensors is damaged or was written by something else.",
     ),
     "QF541": ErrorCode(
         "element type of a value unknown",

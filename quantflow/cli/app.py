@@ -63,6 +63,19 @@ Examples:
   quantflow calibrate --set quantization.estimator=kl
 """,
     ),
+    "optimize": (
+        "25_optimize",
+        """Smooth activations, round weights and correct biases, as far as each of them helps.
+
+Each pass is measured with everything INT8, and kept only where it lowers the error.
+
+\b
+Examples:
+  quantflow optimize
+  quantflow optimize --set optimize.multiply=false
+  quantflow optimize --json | jq .optimize.passes
+""",
+    ),
     "sweep": (
         "30_sweep",
         """Measure which groups INT8 hurts; find and verify the precision plan.

@@ -39,7 +39,7 @@ def forecast(context: Context, stages: Sequence[Stage], *, chosen: Sequence[str]
     found: dict[str, Forecast] = {}
     for stage in stages:
         forced = context.force and stage.folder in chosen
-        state, why = _state(context, stage, found, forced=forced)
+        state, why = _state(context, stage, found, chosen, forced=forced)
         if state in ("would run", "may run"):
             why += _edits(context, stage)
         if stage.folder not in chosen and state != "current":
@@ -50,14 +50,20 @@ def forecast(context: Context, stages: Sequence[Stage], *, chosen: Sequence[str]
 
 
 def _state(
-    context: Context, stage: Stage, found: dict[str, Forecast], *, forced: bool
+    context: Context,
+    stage: Stage,
+    found: dict[str, Forecast],
+    chosen: Sequence[str],
+    *,
+    forced: bool,
 ) -> tuple[State, str]:
     manifest = context.run.manifest(stage.folder)
     if manifest is None:
         return "would run", "has not run"
     if forced:
         return "would run", "--force"
-    unsettled = [name for name in stage.reads if found[name].state != "current"]
+    there = [x for x in stage.reads_if_there if x in chosen or context.run.manifest(x)]
+    unsettled = [x for x in (*stage.reads, *there) if found[x].state != "current"]
     if unsettled:
         return "may run", f"if the result of {', '.join(unsettled)} changes"
     inputs = stage.inputs(context)

@@ -29,6 +29,7 @@ class What(StrEnum):
     CLIPPING = "clipping"
     COVERAGE = "coverage"
     FP16 = "fp16"
+    OPTIMIZE = "optimize"
     SCORES = "scores"
     SIDES = "sides"
     CURVE = "curve"

@@ -11,6 +11,7 @@ from quantflow.report import (
     drift_sheets,
     export_sheets,
     model_sheets,
+    optimize_sheets,
     plan_sheets,
     range_sheets,
     score_sheets,
@@ -52,6 +53,11 @@ def _ranges(found: Artifacts) -> Iterator[Sheet]:
         yield coverage_sheets.coverage_sheet(found.coverage)
 
 
+def _optimize(found: Artifacts) -> Iterator[Sheet]:
+    if found.optimize is not None:
+        yield from optimize_sheets.all_sheets(found.optimize)
+
+
 def _sweep(found: Artifacts) -> Iterator[Sheet]:
     if found.sweep is not None:
         yield score_sheets.scores_sheet(found.sweep)
@@ -87,6 +93,7 @@ _SHEETS: dict[str, Callable[[Artifacts], Iterator[Sheet]]] = {
     "00_model": _model,
     "10_set": _sets,
     "20_ranges": _ranges,
+    "25_optimize": _optimize,
     "30_sweep": _sweep,
     "40_onnx": _export,
     "45_compare": _compare,
@@ -97,6 +104,7 @@ _RECORDS = {
     "00_model": ("model",),
     "10_set": ("drift",),
     "20_ranges": ("ranges", "clipping", "coverage", "fp16"),
+    "25_optimize": ("optimize",),
     "30_sweep": ("sweep", "plan"),
     "40_onnx": ("plan", "export", "parity"),
     "45_compare": ("comparison", "summary"),

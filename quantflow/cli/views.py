@@ -16,6 +16,7 @@ from quantflow.report import (
     export_sheets,
     hygiene_sheet,
     model_sheets,
+    optimize_sheets,
     plan_sheets,
     range_sheets,
     score_sheets,
@@ -83,6 +84,12 @@ def _coverage(found: Artifacts) -> list[Sheet]:
     sheets = [coverage_sheets.coverage_sheet(found.coverage)]
     stability = found.stability
     return [*sheets, coverage_sheets.stability_sheet(stability)] if stability else sheets
+
+
+def _optimize(found: Artifacts) -> list[Sheet]:
+    if found.optimize is None:
+        return []
+    return [sheet for sheet in optimize_sheets.all_sheets(found.optimize) if sheet.rows]
 
 
 def _scores(found: Artifacts) -> list[Sheet]:
@@ -183,6 +190,7 @@ VIEWS: dict[str, View] = {
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
     "coverage": View("quantflow calibrate", ("coverage", "stability"), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
+    "optimize": View("quantflow optimize", ("optimize",), _optimize),
     "scores": View("quantflow sweep", ("sweep",), _scores),
     "sides": View("quantflow sweep", ("sweep",), _sides, by_layer=False),
     "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),

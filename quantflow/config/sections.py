@@ -314,6 +314,24 @@ class PinConfig(Section):
         return self
 
 
+class OptimizeConfig(Section):
+    """What is done beyond ranges; each pass is kept only where it lowers the error.
+
+    Attributes:
+        smoothing: true to divide the channels of activations, and multiply the weights that read
+            them, so that both lose little. The scales are folded into constants of the model.
+        multiply: true to add a Mul in front of a layer where no constant can take the scale and the
+            layer's error falls by half or more.
+        rounding: true to round weights by the error of the layer's output, not to the nearest.
+        bias_correction: true to let biases take up the mean of the output's error.
+    """
+
+    smoothing: Flag = True
+    multiply: Flag = True
+    rounding: Flag = True
+    bias_correction: Flag = True
+
+
 class PlanConfig(Section):
     """Which layers stay in fp16.
 
@@ -466,6 +484,7 @@ class Config(Section):
     target: TargetConfig = TargetConfig()
     set: SetConfig
     quantization: QuantizationConfig = QuantizationConfig()
+    optimize: OptimizeConfig = OptimizeConfig()
     plan: PlanConfig = PlanConfig()
     budget: BudgetConfig = BudgetConfig()
     task: TaskConfig | None = None

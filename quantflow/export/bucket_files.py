@@ -15,6 +15,7 @@ from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.errors import Problem, QuantflowError
 from quantflow.export.customize_dtypes import customize_dtypes
 from quantflow.export.deploy import deploy_model
+from quantflow.export.int8_weights import NEAREST, Int8Weights
 from quantflow.export.keep_dtype import keep_dtype
 from quantflow.export.qdq import qdq_model
 from quantflow.graph.bucket import bucket_model, bucket_name
@@ -31,6 +32,7 @@ def write_bucket(
     factors: Sequence[LayerFactors],
     dims: Mapping[str, int],
     cann: Cann,
+    weights: Int8Weights = NEAREST,
 ) -> BucketFiles:
     """Write the files of a bucket.
 
@@ -41,17 +43,19 @@ def write_bucket(
         factors: of every layer.
         dims: sizes of the bucket.
         cann: whose rules the deploy model must keep.
+        weights: of layers that are not rounded to the nearest.
 
     Raises:
         QuantflowError: QF503 when the deploy model breaks a rule, and nothing is written.
     """
     name = bucket_name(dims)
     static = bucket_model(model, dims)
-    deploy = deploy_model(static, record, factors)
+    deploy = deploy_model(static, record, factors, weights)
     _require_clean(deploy, name, cann)
     save_model(static, folder / f"float_{name}.onnx")
     save_model(deploy, folder / f"deploy_{name}.onnx", limit=ONE_FILE_LIMIT)
-    save_model(qdq_model(static, record, factors), folder / f"qdq_{name}.onnx")
+    twin = qdq_model(static, record, factors, weights=weights)
+    save_model(twin, folder / f"qdq_{name}.onnx")
     keep = keep_dtype(deploy, plan.island_nodes)
     companions = {
         f"keep_dtype_{name}.txt": keep.text,

@@ -16,12 +16,18 @@ import onnx_ir as ir
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.export.additions import Additions
+from quantflow.export.int8_weights import NEAREST, Int8Weights
 from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
 from quantflow.numerics.quantize import QuantParams
 
 
-def deploy_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors]) -> ir.Model:
+def deploy_model(
+    model: ir.Model,
+    record: ModelRecord,
+    factors: Sequence[LayerFactors],
+    weights: Int8Weights = NEAREST,
+) -> ir.Model:
     """Write the INT8 layers of a static float model in Ascend's dialect.
 
     Weights that a float layer reads as well (shared, or tied to an embedding) stay in float for it.
@@ -30,12 +36,13 @@ def deploy_model(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFa
         model: a bucket of the canonical model; not changed.
         record: its layers.
         factors: of every layer.
+        weights: of layers that are not rounded to the nearest.
 
     Raises:
         QuantflowError: QF543 when model and record do not fit together.
     """
     deploy = copy_model(model)
-    sites = int8_sites(deploy, record, factors)
+    sites = int8_sites(deploy, record, factors, weights)
     additions = Additions(deploy)
     quantized = dict[str, ir.Value]()
     for site in sites:

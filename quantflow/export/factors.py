@@ -23,6 +23,7 @@ from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.weight_file import array_of
 from quantflow.config import Granularity
 from quantflow.errors import Problem, QuantflowError, did_you_mean
+from quantflow.export.int8_weights import NEAREST, Int8Weights
 from quantflow.export.integers import (
     INT32_MAX,
     accumulator_bound,
@@ -42,6 +43,7 @@ def layer_factors(
     ranges: RangesRecord,
     plan: PrecisionPlan,
     granularity: Granularity | Mapping[str, Granularity],
+    weights: Int8Weights = NEAREST,
 ) -> tuple[LayerFactors, ...]:
     """Decide every layer's precision and factors.
 
@@ -52,6 +54,7 @@ def layer_factors(
         plan: the precision plan in force.
         granularity: of the weight scales, for all layers or by name; a layer that was INT8 in the
             file that the model came from keeps those of the file.
+        weights: of layers that are not rounded to the nearest, with their scales.
 
     Returns:
         One entry a layer, in the order of the record.
@@ -62,6 +65,7 @@ def layer_factors(
     _check_plan(record, plan)
     params = {entry.tensor: entry.params for entry in ranges.ranges}
     given = {entry.layer: np.array(entry.scale_w, np.float32) for entry in record.given}
+    given |= {name: entry.scales for name, entry in weights.items()}
     return tuple(
         _factors_of(
             model,

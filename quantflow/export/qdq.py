@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.export.additions import Additions
+from quantflow.export.int8_weights import NEAREST, Int8Weights
 from quantflow.export.sites import Site, drop_float_constants, int8_sites
 from quantflow.graph.edit import copy_model
 from quantflow.graph.kinds.conv_transpose import ungrouped
@@ -32,6 +33,7 @@ def qdq_model(
     record: ModelRecord,
     factors: Sequence[LayerFactors],
     side: Side | None = None,
+    weights: Int8Weights = NEAREST,
 ) -> ir.Model:
     """Write the INT8 layers of a float model in QDQ form.
 
@@ -44,12 +46,13 @@ def qdq_model(
         factors: of every layer.
         side: quantize only weights, or only activations, and leave biases as they are. Weights
             alone are float32 that lie on their grid.
+        weights: of layers that are not rounded to the nearest.
 
     Raises:
         QuantflowError: QF543 when model and record do not fit together.
     """
     twin = copy_model(model)
-    sites = int8_sites(twin, record, factors)
+    sites = int8_sites(twin, record, factors, weights)
     additions = Additions(twin)
     activations = dict[str, ir.Value]()
     for site in sites:

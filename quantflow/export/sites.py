@@ -13,7 +13,8 @@ from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.errors import fail
 from quantflow.export.factors import layer_constants
-from quantflow.export.integers import LayerIntegers, layer_integers
+from quantflow.export.int8_weights import Int8Weights, LayerWeights
+from quantflow.export.integers import LayerIntegers, bias_steps, deq_scales, layer_integers
 from quantflow.graph.edit import nodes_by_name
 from quantflow.graph.kinds.table import groups_of, weight_from_matrix
 from quantflow.numerics.quantize import QuantParams
@@ -46,7 +47,9 @@ class Site:
         return self.bias_node or self.node
 
 
-def int8_sites(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors]) -> list[Site]:
+def int8_sites(
+    model: ir.Model, record: ModelRecord, factors: Sequence[LayerFactors], weights: Int8Weights
+) -> list[Site]:
     """The INT8 layers of `model`, in graph order.
 
     Raises:
@@ -55,7 +58,7 @@ def int8_sites(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFact
     nodes = nodes_by_name(model)
     entries = {entry.layer: entry for entry in factors}
     sites = [
-        _site(model, layer, entries[layer.name], nodes)
+        _site(model, layer, entries[layer.name], nodes, weights.get(layer.name))
         for layer in record.layers
         if entries[layer.name].precision == "int8"
     ]
@@ -63,7 +66,13 @@ def int8_sites(model: ir.Model, record: ModelRecord, factors: Sequence[LayerFact
     return sorted(sites, key=lambda site: position[site.node])
 
 
-def _site(model: ir.Model, layer: Layer, entry: LayerFactors, nodes: dict[str, ir.Node]) -> Site:
+def _site(
+    model: ir.Model,
+    layer: Layer,
+    entry: LayerFactors,
+    nodes: dict[str, ir.Node],
+    given: LayerWeights | None,
+) -> Site:
     node = nodes.get(layer.node)
     bias_node = nodes.get(layer.bias_node) if layer.bias_node else None
     if node is None or not _fits(layer, node, bias_node):
@@ -74,9 +83,8 @@ def _site(model: ir.Model, layer: Layer, entry: LayerFactors, nodes: dict[str, i
             fix="rerun `quantflow prepare` and what follows it",
         )
     assert entry.scale_d is not None and entry.offset_d is not None
-    weight, bias = layer_constants(model, layer)
     scale_w = np.array(entry.scale_w, np.float32)
-    integers = layer_integers(weight, bias, entry.scale_d, scale_w)
+    integers = _integers(model, layer, entry.scale_d, scale_w, given)
     inputs = [QuantParams(entry.scale_d, entry.offset_d)]
     if layer.second_input:
         inputs.append(QuantParams(entry.scale_w[0], 0))
@@ -88,6 +96,27 @@ def _site(model: ir.Model, layer: Layer, entry: LayerFactors, nodes: dict[str, i
         node=node,
         bias_node=bias_node,
     )
+
+
+def _integers(
+    model: ir.Model,
+    layer: Layer,
+    scale_d: float,
+    scale_w: NDArray[np.float32],
+    given: LayerWeights | None,
+) -> LayerIntegers:
+    if given is None:
+        return layer_integers(*layer_constants(model, layer), scale_d, scale_w)
+    if not np.array_equal(given.scales, scale_w):
+        fail(
+            "QF543",
+            "the rounded weight has other scales than the layer",
+            where=f"layer {layer.name}",
+            fix="rerun `quantflow optimize`",
+        )
+    bias = given.bias
+    steps = None if bias is None else bias_steps(bias, scale_d, scale_w).astype(np.int32)
+    return LayerIntegers(given.weight, steps, scale_w, deq_scales(scale_d, scale_w))
 
 
 def _own_form(model: ir.Model, layer: Layer, matrix: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.artifacts.ranges_record import ClippingRow, Split, TensorRange
 from quantflow.artifacts.record import Record
+from quantflow.artifacts.weight_file import array_of
+from quantflow.graph.edit import constant, values_by_name
 from quantflow.graph.layer_settings import LayerSettings, TensorSettings
 from quantflow.numerics.quantize import QuantParams
 from quantflow.progress import Progress, no_progress
@@ -109,10 +112,7 @@ def _choose(
     told, calibrated = settings.tensors[tensor], seen["calibration"].tensors[tensor]
     if given is not None:
         told = replace(told, symmetric=given.zero_point == 0, estimator="minmax")
-    layers = [layer for layer in record.layers_of(tensor) if layer.weight]
-    selection = select_range(
-        calibrated, lambda: _trials(layers, weight_of, calibrated, settings), told
-    )
+    selection = _select(record, tensor, weight_of, calibrated, settings, told)
     if given is not None:
         selection = selection.overruled_by(given)
     rows = tuple(
@@ -122,6 +122,44 @@ def _choose(
     )
     chosen = selection.range_of(tensor, symmetric=told.symmetric)
     return _Chosen(range=chosen.model_copy(update={"overridden": told.origin}), rows=rows)
+
+
+def choose_range(
+    record: ModelRecord,
+    tensor: str,
+    weight_of: WeightOf,
+    calibrated: TensorStatistics,
+    settings: LayerSettings,
+) -> TensorRange:
+    """Choose the range of one tensor by its statistics on the calibration samples."""
+    told = settings.tensors[tensor]
+    selection = _select(record, tensor, weight_of, calibrated, settings, told)
+    chosen = selection.range_of(tensor, symmetric=told.symmetric)
+    return chosen.model_copy(update={"overridden": told.origin})
+
+
+def weights_of_layers(model: ir.Model) -> WeightOf:
+    """Reads the weights of a model's layers."""
+    values = values_by_name(model)
+
+    def of(layer: Layer) -> NDArray[np.float32]:
+        weight = constant(values[layer.weight])
+        assert weight is not None
+        return np.asarray(array_of(weight), np.float32)
+
+    return of
+
+
+def _select(
+    record: ModelRecord,
+    tensor: str,
+    weight_of: WeightOf,
+    calibrated: TensorStatistics,
+    settings: LayerSettings,
+    told: TensorSettings,
+) -> Selection:
+    layers = [layer for layer in record.layers_of(tensor) if layer.weight]
+    return select_range(calibrated, lambda: _trials(layers, weight_of, calibrated, settings), told)
 
 
 def _trials(

@@ -15,6 +15,7 @@ from quantflow.artifacts.export_record import ExportRecord, ParityReport
 from quantflow.artifacts.hygiene_record import HygieneReport
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import ClippingReport, Fp16Report, RangesRecord
 from quantflow.artifacts.record import Record
@@ -25,7 +26,16 @@ from quantflow.artifacts.sweep_record import SweepRecord
 
 R = TypeVar("R", bound=Record)
 
-FOLDERS = ("00_model", "10_set", "20_ranges", "30_sweep", "40_onnx", "45_compare", "50_om")
+FOLDERS = (
+    "00_model",
+    "10_set",
+    "20_ranges",
+    "25_optimize",
+    "30_sweep",
+    "40_onnx",
+    "45_compare",
+    "50_om",
+)
 """Stage folders in pipeline order."""
 
 PLAN = "plan.json"
@@ -56,6 +66,7 @@ class Artifacts:
     coverage: CoverageReport | None = None
     stability: StabilityReport | None = None
     fp16: Fp16Report | None = None
+    optimize: OptimizeRecord | None = None
     histograms: Path | None = None
     channel_absmax: Path | None = None
     sweep: SweepRecord | None = None
@@ -103,6 +114,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         coverage=read(CoverageReport, "20_ranges", "coverage.json"),
         stability=read(StabilityReport, "20_ranges", "stability.json"),
         fp16=read(Fp16Report, "20_ranges", "fp16.json"),
+        optimize=read(OptimizeRecord, "25_optimize", "optimize.json"),
         histograms=file("20_ranges", "histograms.safetensors"),
         channel_absmax=file("20_ranges", "channel_absmax.safetensors"),
         sweep=sweep,

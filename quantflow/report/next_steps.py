@@ -24,6 +24,7 @@ def _missing_command(artifacts: Artifacts) -> str:
         "quantflow prepare": artifacts.model,
         "quantflow build-set": artifacts.sets or None,
         "quantflow calibrate": artifacts.ranges,
+        "quantflow optimize": artifacts.optimize or artifacts.sweep,
         "quantflow sweep": artifacts.sweep,
         "quantflow export-onnx": artifacts.export,
         "quantflow compare": artifacts.comparison,

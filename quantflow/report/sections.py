@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quantflow.report import comparison_sheets, export_sheets, model_sheets
+from quantflow.report import comparison_sheets, export_sheets, model_sheets, optimize_sheets
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.calibration_sections import range_sections, set_sections
 from quantflow.report.gates import all_gates
@@ -25,6 +25,9 @@ def _all_sections(artifacts: Artifacts) -> Iterator[Section]:
     yield from plan_sections(artifacts)
     yield from set_sections(artifacts)
     yield from range_sections(artifacts)
+    if artifacts.optimize is not None and artifacts.optimize.passes:
+        sheets = optimize_sheets.all_sheets(artifacts.optimize)
+        yield section("optimize", "Optimization", *sheets)
     yield from _export_sections(artifacts)
     if artifacts.model is not None:
         sheets = (model_sheets.inputs_sheet, model_sheets.layers_sheet, model_sheets.groups_sheet)

@@ -18,6 +18,7 @@ from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.config import RuntimeConfig
 from quantflow.export.deploy import deploy_model
+from quantflow.export.int8_weights import NEAREST, Int8Weights
 from quantflow.export.lowering import lower
 from quantflow.export.qdq import Side, qdq_model
 from quantflow.graph.segments import find_segments, segment_model
@@ -36,6 +37,7 @@ class SegmentedModel:
         factors: of every layer, as if all groups were INT8.
         fp19: whether the chip truncates dequantization scales.
         runtime: how to run.
+        weights: of layers that are not rounded to the nearest.
         sessions: how many variants beyond two a segment may be kept.
     """
 
@@ -47,6 +49,7 @@ class SegmentedModel:
         *,
         fp19: bool,
         runtime: RuntimeConfig,
+        weights: Int8Weights = NEAREST,
         sessions: int = 16,
     ) -> None:
         self.segments = find_segments(model, record)
@@ -54,6 +57,7 @@ class SegmentedModel:
         self._parts = [segment_model(model, segment) for segment in self.segments]
         self._record = record
         self._factors = {entry.layer: entry for entry in factors}
+        self._weights = weights
         self._fp19 = fp19
         self._runtime = runtime
         self._limit = 2 * len(self.segments) + sessions
@@ -139,8 +143,8 @@ class SegmentedModel:
         record = self._record.model_copy(update={"layers": layers})
         factors = [self._factors[layer.name] for layer in layers]
         if side is not None:
-            return qdq_model(part, record, factors, side)
-        deploy = deploy_model(part, record, factors)
+            return qdq_model(part, record, factors, side, self._weights)
+        deploy = deploy_model(part, record, factors, self._weights)
         return lower(deploy, fp19=self._fp19, emulate_fp16=False, islands=frozenset())
 
 

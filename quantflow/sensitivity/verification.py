@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
@@ -17,6 +17,7 @@ from quantflow.config import Config, RuntimeConfig
 from quantflow.export.deploy import boundaries, deploy_model
 from quantflow.export.factors import layer_factors
 from quantflow.export.int8_fraction import int8_mac_fraction
+from quantflow.export.int8_weights import Int8Weights, LayerWeights
 from quantflow.export.lowering import lower
 from quantflow.export.qdq import Side, qdq_model
 from quantflow.graph.layer_settings import layer_settings
@@ -44,6 +45,7 @@ class Verifier:
         config: target, quantization and seed count.
         runtime: how to run.
         ledger: a plan that was run before, as before a kill, is not run again.
+        weights: of layers that are not rounded to the nearest.
     """
 
     model: ir.Model
@@ -56,11 +58,12 @@ class Verifier:
     config: Config
     runtime: RuntimeConfig
     ledger: Ledger
+    weights: Int8Weights = field(default_factory=dict[str, LayerWeights])
 
     def factors(self, plan: PrecisionPlan) -> tuple[LayerFactors, ...]:
         """Factors of every layer under a plan."""
         granularity = layer_settings(self.record, self.config.quantization).granularity
-        return layer_factors(self.model, self.record, self.ranges, plan, granularity)
+        return layer_factors(self.model, self.record, self.ranges, plan, granularity, self.weights)
 
     def run(self, plan: PrecisionPlan) -> PolicyResult:
         """The plan's deploy model, FP19 and fp16 rounding included."""
@@ -73,7 +76,7 @@ class Verifier:
 
         def measured() -> list[dict[str, Any]]:
             factors = self.factors(plan)
-            twin = qdq_model(self.model, self.record, factors, side)
+            twin = qdq_model(self.model, self.record, factors, side, self.weights)
             # onnxruntime would quantize the weights of a convolution that reads a QDQ pair.
             values = self._values(twin, optimize=False)
             return [measure.model_dump() for measure in self._measures(values)]
@@ -83,7 +86,7 @@ class Verifier:
 
     def _run(self, plan: PrecisionPlan) -> PolicyResult:
         factors = self.factors(plan)
-        deploy = deploy_model(self.model, self.record, factors)
+        deploy = deploy_model(self.model, self.record, factors, self.weights)
         lowered = lower(
             deploy,
             fp19=self.config.target.fp19_dequant,

@@ -17,8 +17,9 @@ from quantflow.stages.stage_2_ranges import STAGE as RANGES
 from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
 from quantflow.stages.stage_5_om import STAGE as OM
+from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
 
-STAGES: tuple[Stage, ...] = (MODEL, SET, RANGES, SWEEP, ONNX, COMPARE, OM)
+STAGES: tuple[Stage, ...] = (MODEL, SET, RANGES, OPTIMIZE, SWEEP, ONNX, COMPARE, OM)
 
 _BY_FOLDER = {stage.folder: stage for stage in STAGES}
 

@@ -12,6 +12,8 @@ from quantflow.config import Config, LoadedConfig, Section
 from quantflow.progress import Progress, no_progress
 from quantflow.runtime.workers import ALONE, Workers
 
+RANGES, OPTIMIZED = "20_ranges", "25_optimize"
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -44,6 +46,21 @@ class Context:
     def model_digest(self) -> str:
         """Digest of the canonical model's file."""
         return file_digest(self.folder("00_model") / "model.onnx")
+
+    @property
+    def quantized(self) -> str:
+        """Folder of the stage whose model and ranges are in force for what follows it.
+
+        That is `25_optimize` where it has run and changed anything, and else `20_ranges`, with the
+        model of `00_model`.
+        """
+        there = self.run.manifest(OPTIMIZED) is not None
+        return OPTIMIZED if there and (self.folder(OPTIMIZED) / "model.json").exists() else RANGES
+
+    @property
+    def quantized_model(self) -> Path:
+        """Folder of the float model whose layers are quantized."""
+        return self.folder(OPTIMIZED if self.quantized == OPTIMIZED else "00_model")
 
     def digest_of(self, stage: str) -> str:
         """Digest of a finished stage's outputs; empty when it has not run."""

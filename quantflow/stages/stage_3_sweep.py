@@ -24,6 +24,7 @@ def inputs(context: Context) -> dict[str, str]:
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
+        "25_optimize": context.digest_of("25_optimize"),
     }
 
 
@@ -57,6 +58,7 @@ STAGE = Stage(
     title="sensitivity sweep",
     command="quantflow sweep",
     reads=("00_model", "10_set", "20_ranges"),
+    reads_if_there=("25_optimize",),
     inputs=inputs,
     work=work,
     assist=assist,

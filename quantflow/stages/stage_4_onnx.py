@@ -21,6 +21,7 @@ def inputs(context: Context) -> dict[str, str]:
         "00_model": context.digest_of("00_model"),
         "10_set": context.digest_of("10_set"),
         "20_ranges": context.digest_of("20_ranges"),
+        "25_optimize": context.digest_of("25_optimize"),
         "30_sweep/plan.json": planned,
         **settings,
     }
@@ -40,5 +41,5 @@ STAGE = Stage(
     reads=("00_model", "10_set", "20_ranges"),
     inputs=inputs,
     work=work,
-    reads_if_there=("30_sweep",),
+    reads_if_there=("25_optimize", "30_sweep"),
 )

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.coverage_record import CoverageReport
-from quantflow.artifacts.model_record import Layer, ModelRecord
+from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
     ClippingRow,
@@ -21,31 +19,22 @@ from quantflow.artifacts.ranges_record import (
     Split,
     TensorRange,
 )
-from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.stability_record import StabilityReport
-from quantflow.artifacts.weight_file import array_of
 from quantflow.calibration.features.profile_tensors import tensors_of
 from quantflow.calibration.profile.profile_file import load_profile
-from quantflow.graph.edit import constant, values_by_name, with_outputs
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
 from quantflow.graph.quantized.settle import given_params
 from quantflow.ranges.channel_file import save_channel_absmax
-from quantflow.ranges.choose_ranges import WeightOf, choose_ranges
+from quantflow.ranges.choose_ranges import choose_ranges, weights_of_layers
 from quantflow.ranges.clipping_csv import clipping_csv
-from quantflow.ranges.collect import Collection, collect
+from quantflow.ranges.collect import Collection
 from quantflow.ranges.coverage import coverage_of
-from quantflow.ranges.fetch_batch import fetch_batch
-from quantflow.ranges.fp16_safety import find_islands, measure_fp16
 from quantflow.ranges.histogram_file import save_histograms
 from quantflow.ranges.stability import stability_report
-from quantflow.ranges.views import reading_of
-from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
-from quantflow.runtime.workers import shared_machine
+from quantflow.stages.collecting import collect_split, open_tensors
+from quantflow.stages.fp16_report import fp16_report
 from quantflow.stages.stage import Context
-
-FP16_SAMPLES = 16
-"""Calibration samples that every float tensor is measured on."""
 
 SAMPLED_ROWS = 256
 """Rows of a calibration tensor that candidates are judged on; with 128, ranges got worse."""
@@ -110,48 +99,33 @@ def measure(context: Context) -> Measured:
     seen = _collect(context, model, record)
     ranges, rows = choose_ranges(
         record,
-        _weights(model),
+        weights_of_layers(model),
         seen,
         settings,
         given=given_params(record),
         progress=context.progress,
         workers=context.workers,
     )
-    return Measured(record, seen, ranges, rows, _fp16(context, model, record))
-
-
-def compute_batch(context: Context, record: ModelRecord) -> int:
-    """Samples per inference of the canonical model: its own number where the batch is fixed."""
-    first = record.inputs[0].shape[0]
-    return first if isinstance(first, int) else context.config.runtime.batch
+    return Measured(record, seen, ranges, rows, fp16_report(context, model, record))
 
 
 def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Split, Collection]:
-    tensors, batch = record.tensors, _fetch_batch(context, model, record)
-    runner = _runner(context, with_outputs(model, tensors))
+    tensors = record.tensors
+    runner = open_tensors(context, model, tensors)
     profiled = _profiled(context, tensors)
     collections = dict[Split, Collection]()
     for split in SPLITS:
         if split == "heldout" and profiled is not None:
-            collections[split] = profiled
+            # A profile holds neither inputs nor outputs of the model: those are of the samples.
+            lacking = [tensor for tensor in tensors if tensor not in profiled.tensors]
+            found = dict(profiled.tensors)
+            if lacking:
+                own = collect_split(context, runner, model, record, split, lacking, 0)
+                found |= own.tensors
+            collections[split] = Collection({tensor: found[tensor] for tensor in tensors}, ())
             continue
-        samples = SampleSet(context.folder("10_set") / split)
-        collections[split] = collect(
-            runner,
-            samples,
-            ids=samples.ids,
-            digests=samples.digests,
-            tensors=tensors,
-            padding={entry.tensor: entry.layout for entry in record.padding},
-            mask_name=record.mask.name if record.mask else None,
-            batch=batch,
-            rows=SAMPLED_ROWS if split == "calibration" else 0,
-            readings={tensor: reading_of(record.layers_of(tensor)) for tensor in tensors},
-            progress=lambda _, done, total, split=split: context.progress(
-                f"{split} samples", done, total
-            ),
-            workers=context.workers,
-        )
+        rows = SAMPLED_ROWS if split == "calibration" else 0
+        collections[split] = collect_split(context, runner, model, record, split, tensors, rows)
     return collections
 
 
@@ -160,35 +134,7 @@ def _profiled(context: Context, tensors: Sequence[str]) -> Collection | None:
     if context.config.set.profile is None:
         return None
     profile = load_profile(context.folder("10_set") / "profile.safetensors")
-    return tensors_of(profile, context.model_digest, tensors)
-
-
-def _fetch_batch(context: Context, model: ir.Model, record: ModelRecord) -> int:
-    """Samples per inference where tensors are fetched, given the first sample and the buckets."""
-    (sample,) = SampleSet(context.folder("10_set") / "calibration").first(1)
-    dims = dict[str, int]()
-    for entry in record.inputs:
-        dims |= zip(map(str, entry.shape[1:]), sample[entry.name].shape, strict=True)
-    for bucket in context.config.target.buckets:
-        dims |= {name: max(size, dims.get(name, 1)) for name, size in bucket.items()}
-    return fetch_batch(model, record.tensors, dims, compute_batch(context, record))
-
-
-def _runner(context: Context, model: ir.Model) -> OnnxRuntimeRunner:
-    place = context.workers.place
-    config = shared_machine(context.config.runtime, place)
-    return OnnxRuntimeRunner(model, config, device=place.local_rank)
-
-
-def _weights(model: ir.Model) -> WeightOf:
-    values = values_by_name(model)
-
-    def of(layer: Layer) -> NDArray[np.float32]:
-        weight = constant(values[layer.weight])
-        assert weight is not None
-        return array_of(weight)
-
-    return of
+    return tensors_of(profile, context.model_digest, tensors, partly=True)
 
 
 def _coverage(
@@ -205,17 +151,3 @@ def _stability(record: ModelRecord, calibration: Collection) -> StabilityReport:
         {name: (seen.sample_low, seen.sample_high) for name, seen in calibration.tensors.items()},
         {name: record.group_of(name) for name in calibration.tensors},
     )
-
-
-def _fp16(context: Context, model: ir.Model, record: ModelRecord) -> Fp16Report:
-    samples = SampleSet(context.folder("10_set") / "calibration")
-    count = min(FP16_SAMPLES, len(samples))
-    tensors = measure_fp16(
-        model,
-        lambda instrumented: _runner(context, instrumented),
-        samples.first(count),
-        batch=compute_batch(context, record),
-        progress=context.progress,
-        workers=context.workers,
-    )
-    return Fp16Report(samples=count, tensors=tuple(tensors), islands=find_islands(model, tensors))

@@ -21,6 +21,7 @@ from quantflow.artifacts.run_directory import JOURNAL
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import PolicyResult, SweepRecord
 from quantflow.config import RuntimeConfig
+from quantflow.export.int8_weights import load_int8_weights
 from quantflow.graph.bucket import bucket_model
 from quantflow.graph.model_io import load_model
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
@@ -129,11 +130,11 @@ class Parts:
 
     @cached_property
     def record(self) -> ModelRecord:
-        return ModelRecord.read(self.context.folder("00_model") / "model.json")
+        return ModelRecord.read(self.context.quantized_model / "model.json")
 
     @cached_property
     def islands(self) -> tuple[Island, ...]:
-        return Fp16Report.read(self.context.folder("20_ranges") / "fp16.json").islands
+        return Fp16Report.read(self.context.folder(self.context.quantized) / "fp16.json").islands
 
     @cached_property
     def criteria(self) -> dict[str, Criterion]:
@@ -152,9 +153,9 @@ class Parts:
     @cached_property
     def verifier(self) -> Verifier:
         """Plans on the held-out samples."""
-        config = self.context.config
+        config, folder = self.context.config, self.context.folder(self.context.quantized)
         dims = config.target.buckets[0]
-        model = bucket_model(load_model(self.context.folder("00_model") / "model.onnx"), dims)
+        model = bucket_model(load_model(self.context.quantized_model / "model.onnx"), dims)
         runner = OnnxRuntimeRunner(model, self.runtime)
         samples = SampleSet(self.context.folder("10_set") / "heldout")
         metrics = {name: x.metric for name, x in self.criteria.items()}
@@ -166,7 +167,7 @@ class Parts:
         return Verifier(
             model=model,
             record=self.record,
-            ranges=RangesRecord.read(self.context.folder("20_ranges") / "ranges.json"),
+            ranges=RangesRecord.read(folder / "ranges.json"),
             probe=probe,
             criteria=self.criteria,
             cost=cost_model(model, self.record, config.plan.boundary_macs),
@@ -174,6 +175,7 @@ class Parts:
             config=config,
             runtime=self.runtime,
             ledger=self.ledger,
+            weights=load_int8_weights(folder / "weights.safetensors"),
         )
 
     @cached_property
@@ -191,6 +193,7 @@ class Parts:
             self.factors,
             fp19=self.context.config.target.fp19_dequant,
             runtime=self.runtime,
+            weights=self.verifier.weights,
         )
 
     @cached_property

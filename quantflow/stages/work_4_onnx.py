@@ -26,6 +26,7 @@ from quantflow.export.fallback_lists import (
     skip_layers,
 )
 from quantflow.export.int8_fraction import int8_mac_fraction
+from quantflow.export.int8_weights import load_int8_weights
 from quantflow.export.parity import parity
 from quantflow.graph.bucket import free_dims
 from quantflow.graph.bucket_rules import check_buckets
@@ -46,23 +47,26 @@ PARITY_SAMPLES = 8
 def work(context: Context, folder: Path) -> None:
     """Write the files of every bucket, plan, record, parity, and what other tools are told."""
     config = context.config
-    record = ModelRecord.read(context.folder("00_model") / "model.json")
-    model = load_model(context.folder("00_model") / "model.onnx")
-    ranges = RangesRecord.read(context.folder("20_ranges") / "ranges.json")
+    quantized = context.folder(context.quantized)
+    record = ModelRecord.read(context.quantized_model / "model.json")
+    model = load_model(context.quantized_model / "model.onnx")
+    ranges = RangesRecord.read(quantized / "ranges.json")
+    weights = load_int8_weights(quantized / "weights.safetensors")
     check_buckets(free_dims(model), config.target)
     check_shapes(model, record, config, start=1)  # others may have been added since stage 0
     plan = _plan_in_force(context, record)
     _check_islands(plan, model)
     plan.write(folder / "plan.json")
     granularity = layer_settings(record, config.quantization).granularity
-    factors = layer_factors(model, record, ranges, plan, granularity)
+    factors = layer_factors(model, record, ranges, plan, granularity, weights)
     write_atomically(folder / "amct_record.txt", write_record(record, factors).encode())
     write_atomically(folder / AMCT_FILE, skip_layers(record, factors).encode())
     write_atomically(folder / MSMODELSLIM_FILE, disable_names(factors).encode())
     buckets = list[BucketFiles]()
     for done, dims in enumerate(config.target.buckets):
         context.progress("deploy model and twins", done, len(config.target.buckets))
-        buckets.append(write_bucket(folder, model, record, plan, factors, dims, config.target.cann))
+        cann = config.target.cann
+        buckets.append(write_bucket(folder, model, record, plan, factors, dims, cann, weights))
     context.progress("deploy model and twins", len(buckets), len(buckets))
     ExportRecord(
         opset=opset(model),
@@ -82,7 +86,7 @@ def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
     path = context.folder("30_sweep") / "plan.json"
     if path.exists():
         return PrecisionPlan.read(path)
-    fp16 = Fp16Report.read(context.folder("20_ranges") / "fp16.json")
+    fp16 = Fp16Report.read(context.folder(context.quantized) / "fp16.json")
     return default_plan(record, fp16, context.config.plan.pins)
 
 

@@ -50,7 +50,7 @@ _LABELS = {
 def work(context: Context, folder: Path) -> None:
     """Write `comparison.json`."""
     config, seed = context.config, context.config.run.seed
-    record = ModelRecord.read(context.folder("00_model") / "model.json")
+    record = ModelRecord.read(context.quantized_model / "model.json")
     export_dir = context.folder("40_onnx")
     export = ExportRecord.read(export_dir / "export.json")
     plan = PrecisionPlan.read(export_dir / "plan.json")

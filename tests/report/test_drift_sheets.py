@@ -40,3 +40,11 @@ def test_without_a_deployment_sample_that_is_said() -> None:
     record = drift().model_copy(update=update)
     assert "nothing to compare" in features_sheet(record).note
     assert selections_sheet(record).rows[0][2:] == ("", "-", "-", "-")
+
+
+def test_the_duplicate_rate_of_both_sides_is_said() -> None:
+    counts = drift().counts.model_copy(
+        update={"calibration_repeated": 0.25, "deployment_repeated": 0.125}
+    )
+    note = features_sheet(drift().model_copy(update={"counts": counts})).note
+    assert "Repeats take 25.0% off" in note and "12.5% off deployment's" in note

@@ -68,7 +68,7 @@ def test_a_conversion_beside_an_outdated_comparison_is_up_to_date(
     run_stages: RunStages, run: RunDirectory
 ) -> None:
     run_stages()
-    stages = ("20_ranges", "30_sweep", "40_onnx", "50_om")
+    stages = ("20_ranges", "25_optimize", "30_sweep", "40_onnx", "50_om")
     run_stages(*stages, change="quantization.symmetric=true")
     assert read_artifacts(run).outdated == ("45_compare",)
 

@@ -1,0 +1,220 @@
+"""What recovers accuracy beyond ranges: every technique alone and together, on real models.
+
+All figures are of the deploy file lowered to integer operators, FP19 and fp16 rounding included
+(emulated), on held-out samples, next to the float model. Techniques are shown with everything INT8.
+A plan is what `quantflow sweep` finds for the budget named, verified on the same samples.
+
+    python benchmarks/accuracy.py [--only MODEL] [--directory DIR] [--json FILE]
+
+MODEL is minilm, minilm-per-tensor, smollm2 or efficientnet; with a directory, what is there is
+used again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from _harness import Figure, finish, parser
+
+from quantflow.artifacts.optimize_record import OptimizeRecord
+from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.sweep_record import PolicyResult, SweepRecord
+from quantflow.config import load_config
+from quantflow.runtime.workers import ALONE
+from quantflow.sensitivity.ledger import Ledger
+from quantflow.sensitivity.policy import plan_of, policy_none
+from quantflow.stages.pipeline import run_stage
+from quantflow.stages.stage import Context
+from quantflow.stages.stage_0_model import STAGE as MODEL
+from quantflow.stages.stage_1_set import STAGE as SET
+from quantflow.stages.stage_2_ranges import STAGE as RANGES
+from quantflow.stages.stage_3_sweep import STAGE as SWEEP
+from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
+from quantflow.stages.work_3_sweep import Parts
+
+SETS = Path(__file__).parents[1] / "calibration_sets"
+
+PASSES = ("smoothing", "multiply", "rounding", "bias_correction")
+ABLATION: dict[str, frozenset[str]] = {
+    "ranges alone": frozenset(),
+    "smoothing, folded": frozenset({"smoothing"}),
+    "smoothing with Mul": frozenset({"smoothing", "multiply"}),
+    "rounding": frozenset({"rounding"}),
+    "bias correction": frozenset({"bias_correction"}),
+    "all": frozenset(PASSES),
+}
+"""Which passes are on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a figure of a plan should reach."""
+
+    name: str
+    value: float
+    better: Literal["at least", "at most"] = "at least"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A search: its budget, and what should come out."""
+
+    name: str
+    overrides: tuple[str, ...]
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A model, how it is quantized, and the plans to look for."""
+
+    folder: str
+    overrides: tuple[str, ...]
+    plans: tuple[Plan, ...]
+
+
+JOBS = {
+    "minilm": Job(
+        "minilm_wikipedia",
+        (),
+        (
+            Plan(
+                "94% INT8",
+                ("budget.cosine_mean=0.999", "budget.int8_mac_fraction=0.94"),
+                (
+                    Target("cosine", 0.999),
+                    Target("least cosine", 0.995),
+                    Target("INT8 share of MACs", 0.94),
+                ),
+            ),
+        ),
+    ),
+    "minilm-per-tensor": Job(
+        "minilm_wikipedia",
+        ('quantization.weight_granularity="per-tensor"',),
+        (
+            Plan(
+                "80% INT8",
+                ("budget.cosine_mean=0.985", "budget.int8_mac_fraction=0.8"),
+                (Target("cosine", 0.985), Target("INT8 share of MACs", 0.8)),
+            ),
+        ),
+    ),
+    "smollm2": Job(
+        "smollm2_wikipedia",
+        (),
+        (
+            Plan(
+                "85% INT8",
+                ("budget.perplexity_rise_fraction=0.03", "budget.int8_mac_fraction=0.85"),
+                (Target("perplexity rise", 0.03, "at most"), Target("INT8 share of MACs", 0.85)),
+            ),
+            Plan(
+                "75% INT8",
+                ("budget.perplexity_rise_fraction=0.01", "budget.int8_mac_fraction=0.75"),
+                (Target("perplexity rise", 0.01, "at most"), Target("INT8 share of MACs", 0.75)),
+            ),
+        ),
+    ),
+    "efficientnet": Job(
+        "efficientnet_stamps",
+        ("set.heldout_samples=400",),
+        (
+            Plan(
+                "two layers in fp16",
+                ("budget.agreement_fraction=0.99", "budget.fp16_groups=2"),
+                (Target("agreement", 0.99), Target("fp16 groups", 2, "at most")),
+            ),
+        ),
+    ),
+}
+
+
+def main() -> int:
+    """Measure and print; 1 when a target is missed."""
+    options = parser(__doc__ or "")
+    options.add_argument("--only", choices=tuple(JOBS), help="one model")
+    options.add_argument("--directory", type=Path, help="where runs are kept")
+    chosen = options.parse_args()
+    figures = list[Figure]()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = chosen.directory or Path(temporary)
+        for name, job in JOBS.items():
+            if chosen.only in (None, name):
+                figures += _figures(name, job, directory)
+    return finish("Recovery, held-out samples, emulated", figures, chosen.json)
+
+
+def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
+    figures = list[Figure]()
+    for stage in (MODEL, SET, RANGES):
+        run_stage(_context(job, directory), stage)
+    for label, on in ABLATION.items():
+        passes = [f"optimize.{x}={str(x in on).lower()}" for x in PASSES]
+        context = _context(job, directory, passes)
+        start = time.perf_counter()
+        run_stage(context, OPTIMIZE)
+        seconds = time.perf_counter() - start
+        figures += _of(f"{name}, {label}", everything_int8(context), ())
+        figures.append(Figure(f"{name}, {label}: seconds", seconds))
+        _say(name, label, context)
+    for plan in job.plans:
+        context = _context(job, directory, ['plan.policy="auto"', *plan.overrides])
+        run_stage(context, OPTIMIZE)
+        run_stage(context, SWEEP)
+        sweep = SweepRecord.read(context.folder("30_sweep") / "sweep.json")
+        (result,) = (x for x in sweep.policies if x.policy == "auto")
+        figures += _of(f"{name}, plan of {plan.name}", result, plan.targets)
+    return figures
+
+
+def _context(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Context:
+    place = directory / "-".join([job.folder, *("other" for _ in job.overrides)])
+    config = SETS / job.folder / "quantflow.toml"
+    loaded = load_config(config, [f'run.directory="{place}"', *job.overrides, *overrides])
+    return Context(loaded, RunDirectory(loaded.run_directory))
+
+
+def everything_int8(context: Context) -> PolicyResult:
+    """Policy none on the held-out samples."""
+    parts = Parts(context, Ledger(None, ALONE))
+    return parts.verifier.run(plan_of("none", policy_none(parts.record, {}), parts.islands))
+
+
+def _of(label: str, result: PolicyResult, targets: Sequence[Target]) -> list[Figure]:
+    found = {"least cosine": result.cosine_min, "INT8 share of MACs": result.int8_mac_fraction}
+    found["fp16 groups"] = result.fp16_groups
+    for measure in result.measures:
+        found[measure.metric] = measure.value
+        if measure.metric == "perplexity":  # the damage is the logarithm of the ratio to fp32's
+            found["perplexity rise"] = math.expm1(measure.damage)
+    by_name = {target.name: target for target in targets}
+    figures = list[Figure]()
+    for key, value in found.items():
+        target = by_name.get(key)
+        figures.append(
+            Figure(f"{label}: {key}", value, target.value, target.better)
+            if target
+            else Figure(f"{label}: {key}", value)
+        )
+    return figures
+
+
+def _say(name: str, label: str, context: Context) -> None:
+    """What became of every pass, on stderr: the table comes at the end."""
+    record = OptimizeRecord.read(context.folder("25_optimize") / "optimize.json")
+    for x in record.passes:
+        kept = "kept" if x.kept else "dropped"
+        line = f"{name}, {label}: {x.name} {kept}, {x.error_before:.4g} -> {x.error_after:.4g}"
+        print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

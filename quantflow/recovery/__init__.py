@@ -1,0 +1,1 @@
+"""What ranges alone cannot recover: equivalent transforms, rounding and bias correction."""
