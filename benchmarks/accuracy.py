@@ -195,6 +195,9 @@ def _of(label: str, result: PolicyResult, targets: Sequence[Target]) -> list[Fig
         found[measure.metric] = measure.value
         if measure.metric == "perplexity":  # the damage is the logarithm of the ratio to fp32's
             found["perplexity rise"] = math.expm1(measure.damage)
+    print(
+        label, {key: round(value, 6) for key, value in found.items()}, file=sys.stderr, flush=True
+    )
     by_name = {target.name: target for target in targets}
     figures = list[Figure]()
     for key, value in found.items():
