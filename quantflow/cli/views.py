@@ -89,7 +89,9 @@ def _coverage(found: Artifacts) -> list[Sheet]:
 def _optimize(found: Artifacts) -> list[Sheet]:
     if found.optimize is None:
         return []
-    return [sheet for sheet in optimize_sheets.all_sheets(found.optimize) if sheet.rows]
+    sheets = [x for x in optimize_sheets.all_sheets(found.optimize) if x.rows]
+    coverage = found.smoothed_coverage
+    return [*sheets, coverage_sheets.coverage_sheet(coverage)] if coverage else sheets
 
 
 def _scores(found: Artifacts) -> list[Sheet]:
@@ -190,7 +192,7 @@ VIEWS: dict[str, View] = {
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
     "coverage": View("quantflow calibrate", ("coverage", "stability"), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
-    "optimize": View("quantflow optimize", ("optimize",), _optimize),
+    "optimize": View("quantflow optimize", ("optimize", "smoothed_coverage"), _optimize),
     "scores": View("quantflow sweep", ("sweep",), _scores),
     "sides": View("quantflow sweep", ("sweep",), _sides, by_layer=False),
     "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),

@@ -96,63 +96,96 @@ def optimize(
         quantization: how tensors and layers are quantized.
         tools: to work with.
     """
-    best, error = start, tools.measure("as calibrated", start)
-    passes, notes, smoothed, difference = list[Pass](), list[str](), None, 0.0
-    rebuilds = asked.rounding or asked.bias_correction
-    rebuilt = dict[str, Rebuilt]()
+    work = _Work(start, asked, quantization, tools, tools.measure("as calibrated", start))
+    if asked.smoothing:
+        work.smooth()
+    if asked.rounding or asked.bias_correction:
+        work.rebuild()
+    rebuilt = work.rebuilt if work.best.weights else {}
+    return Optimized(
+        work.best,
+        tuple(work.passes),
+        work.smoothed,
+        tuple(rebuilt[x.name].record for x in work.best.record.layers if x.name in rebuilt),
+        work.difference if work.smoothed else 0.0,
+        tuple(work.notes),
+    )
 
-    def calibrated(variant: Variant, ranges: RangesRecord | None) -> Calibrated:
-        settings = layer_settings(variant.record, quantization)
+
+@dataclass(slots=True)
+class _Work:
+    """The passes under way.
+
+    Attributes:
+        best: the variant in force so far.
+        asked, quantization, tools: as `optimize` was given them.
+        error: of the best variant.
+        passes, notes, difference, smoothed: see `Optimized`.
+        rebuilt: layers of the best variant, by name.
+    """
+
+    best: Variant
+    asked: OptimizeConfig
+    quantization: QuantizationConfig
+    tools: Tools
+    error: float
+    passes: list[Pass] = field(default_factory=list[Pass])
+    notes: list[str] = field(default_factory=list[str])
+    difference: float = 0.0
+    smoothed: Smoothing | None = None
+    rebuilt: dict[str, Rebuilt] = field(default_factory=dict[str, Rebuilt])
+
+    def smooth(self) -> None:
+        """Smoothing, and the ranges and integers that go with it."""
+        found = _smooth(self.best, self.asked, self.quantization, self.tools)
+        if not found.changed:
+            return
+        self.difference = self.tools.difference(found.model)
+        if self.difference > LARGEST_DIFFERENCE:
+            self.notes.append(_GONE_WRONG.format(self.difference))
+            return
+        record = self.tools.describe(found.model)
+        variant = replace(self.best, model=found.model, record=record)
+        outcome = self._calibrate(variant, None)
+        if self._judge("smoothing", replace(variant, ranges=outcome.ranges)):
+            self.smoothed = found
+            self.rebuilt = {x.record.layer: x for x in outcome.rebuilt}
+
+    def rebuild(self) -> None:
+        """Rounding, then bias correction of what rounding came to."""
+        if not self.rebuilt:
+            outcome = self._calibrate(self.best, self.best.ranges)
+            self.rebuilt = {x.record.layer: x for x in outcome.rebuilt}
+        if self.asked.rounding and self.rebuilt:
+            rounded = {name: x.rounded for name, x in self.rebuilt.items()}
+            self._judge("rounding", replace(self.best, weights=rounded))
+        biased = any(x.rounded.bias is not None for x in self.rebuilt.values())
+        if self.asked.bias_correction and biased:
+            corrected = _corrected(self.best, self.rebuilt)
+            self._judge("bias correction", replace(self.best, weights=corrected))
+
+    def _judge(self, name: PassName, variant: Variant) -> bool:
+        """Measure a variant, and take it if it is better."""
+        found = self.tools.measure(name, variant)
+        kept = found < self.error
+        self.passes.append(Pass(name=name, kept=kept, error_before=self.error, error_after=found))
+        if kept:
+            self.best, self.error = variant, found
+        return kept
+
+    def _calibrate(self, variant: Variant, ranges: RangesRecord | None) -> Calibrated:
         which = "smoothed" if ranges is None else "as calibrated"
         return calibrate(
             variant.model,
             variant.record,
             ranges,
-            settings,
-            tools.collect,
-            lambda key, compute: tools.recall(f"{which}\n{key}", compute),
-            tools.progress,
-            rebuilds=rebuilds,
-            rounding=asked.rounding,
+            layer_settings(variant.record, self.quantization),
+            self.tools.collect,
+            lambda key, compute: self.tools.recall(f"{which}\n{key}", compute),
+            self.tools.progress,
+            rebuilds=self.asked.rounding or self.asked.bias_correction,
+            rounding=self.asked.rounding,
         )
-
-    def judge(name: PassName, variant: Variant) -> bool:
-        nonlocal best, error
-        found = tools.measure(name, variant)
-        kept = found < error
-        passes.append(Pass(name=name, kept=kept, error_before=error, error_after=found))
-        if kept:
-            best, error = variant, found
-        return kept
-
-    if asked.smoothing:
-        found = _smooth(start, asked, quantization, tools)
-        if found.changed:
-            difference = tools.difference(found.model)
-            if difference > LARGEST_DIFFERENCE:
-                notes.append(_GONE_WRONG.format(difference))
-        if found.changed and not notes:
-            variant = replace(start, model=found.model, record=tools.describe(found.model))
-            outcome = calibrated(variant, None)
-            kept = judge("smoothing", replace(variant, ranges=outcome.ranges))
-            smoothed = found if kept else None
-            rebuilt = {x.record.layer: x for x in outcome.rebuilt} if kept else {}
-    if rebuilds and not rebuilt:
-        outcome = calibrated(best, best.ranges)
-        rebuilt = {x.record.layer: x for x in outcome.rebuilt}
-    if asked.rounding and rebuilt:
-        judge("rounding", replace(best, weights={k: x.rounded for k, x in rebuilt.items()}))
-    if asked.bias_correction and any(x.rounded.bias is not None for x in rebuilt.values()):
-        judge("bias correction", replace(best, weights=_corrected(best, rebuilt)))
-    layers = tuple(rebuilt[x.name].record for x in best.record.layers if x.name in rebuilt)
-    return Optimized(
-        best,
-        tuple(passes),
-        smoothed,
-        layers if best.weights else (),
-        difference if smoothed else 0.0,
-        tuple(notes),
-    )
 
 
 def _smooth(
