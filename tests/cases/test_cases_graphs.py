@@ -20,6 +20,11 @@ from tests.graph.models import build, rand, run
 from tests.sensitivity.projects import read_model, run_until, write_project
 
 NO_SEARCH = '[plan]\npolicy = "none"\n'
+AS_IT_IS = """[optimize]
+smoothing = false
+rounding = false
+bias_correction = false
+"""
 
 
 def exported(directory: Path) -> tuple[ExportRecord, ir.Model, ir.Model]:
@@ -63,7 +68,7 @@ def test_shared_bias_shared_weight_and_tied_embedding_in_one_model(tmp_path: Pat
     model = decoder(table, weight, bias)
     ids = np.random.default_rng(0).integers(0, 11, (40, 5))
     pins = '[[plan.pins]]\npattern = "n_m2"\nprecision = "fp16"\n'
-    config = write_project(tmp_path, model, {"ids": ids}, {"batch": 1}, NO_SEARCH + pins)
+    config = write_project(tmp_path, model, {"ids": ids}, {"batch": 1}, AS_IT_IS + NO_SEARCH + pins)
     run_until("45_compare", config)
     record, deploy, twin = exported(tmp_path)
     assert {x.layer: x.precision for x in record.layers} == {

@@ -17,6 +17,11 @@ from tests.graph.models import build, rand, run
 from tests.sensitivity.projects import run_one, run_until, write_project
 
 NO_SEARCH = '[plan]\npolicy = "none"\n'
+AS_IT_IS = """[optimize]
+smoothing = false
+rounding = false
+bias_correction = false
+"""
 
 
 @pytest.mark.parametrize("split", ["calibration", "heldout"])
@@ -140,7 +145,8 @@ def test_three_layouts_of_one_product_have_the_same_deploy_integers(tmp_path: Pa
         text = f"(float[batch,16] x) => (float[batch,6] y) {{ {body} }}"
         model = build(text, {"w": array}, opset=17)
         directory = tmp_path / str(number)
-        config = write_project(directory, model, {"x": x}, {"batch": 1}, NO_SEARCH)
+        settings = AS_IT_IS + NO_SEARCH
+        config = write_project(directory, model, {"x": x}, {"batch": 1}, settings)
         run_until("40_onnx", config)
         export = ExportRecord.read(directory / "run" / "40_onnx" / "export.json")
         deploy = load_model(directory / "run" / "40_onnx" / export.buckets[0].deploy)

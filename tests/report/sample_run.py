@@ -35,6 +35,7 @@ from quantflow.artifacts.hygiene_record import Finding as HygieneFinding
 from quantflow.artifacts.hygiene_record import HygieneReport, SetHygiene
 from quantflow.artifacts.model_record import Group, Layer, ModelRecord, PaddedTensor, TensorInfo
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord
+from quantflow.artifacts.optimize_record import OptimizeRecord, Pass, SmoothedTensor
 from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
@@ -611,6 +612,25 @@ def write_values(directory: Path) -> None:
     save_channel_absmax(directory / "channel_absmax.safetensors", absmax)
 
 
+def optimize() -> OptimizeRecord:
+    """Smoothing that helped, and rounding that did not."""
+    return OptimizeRecord(
+        passes=(
+            Pass(name="smoothing", kept=True, error_before=0.02, error_after=0.005),
+            Pass(name="rounding", kept=False, error_before=0.005, error_after=0.006),
+        ),
+        metric="cosine",
+        samples=32,
+        float_difference=3e-7,
+        tensors=(
+            SmoothedTensor(
+                tensor="x", group="block.query+key", how="folded", scale="strength 0.5",
+                error_before=0.5, error_after=0.1,
+            ),
+        ),
+    )  # fmt: skip
+
+
 def write_stage(
     run: RunDirectory, folder: str, reads: tuple[str, ...], records: dict[str, Record]
 ) -> None:
@@ -656,8 +676,14 @@ def write_run(
     )
     write_stage(
         run,
-        "30_sweep",
+        "25_optimize",
         ("00_model", "10_set", "20_ranges"),
+        {"optimize.json": optimize(), "coverage.json": coverage()},
+    )
+    write_stage(
+        run,
+        "30_sweep",
+        ("00_model", "10_set", "20_ranges", "25_optimize"),
         {"plan.json": plan(), "sweep.json": sweep_record or sweep()},
     )
     write_stage(

@@ -158,7 +158,7 @@ def test_a_stage_made_from_results_that_changed_is_left_out(tmp_path: Path) -> N
     run = write_run(tmp_path)
     write_stage(run, "20_ranges", ("00_model", "10_set"), {"ranges.json": ranges(NAN)})
     found = read_artifacts(run)
-    assert found.outdated == ("30_sweep", "40_onnx", "45_compare", "50_om")
+    assert found.outdated == ("25_optimize", "30_sweep", "40_onnx", "45_compare", "50_om")
     assert found.comparison is None and found.summary is None and found.export is None
     assert found.ranges is not None and found.model is not None
 
