@@ -126,5 +126,7 @@ def read_sweep(config: Path) -> tuple[PrecisionPlan, SweepRecord]:
 
 
 def read_model(config: Path) -> ModelRecord:
-    """The record of stage 0."""
-    return ModelRecord.read(config.parent / "run" / "00_model" / "model.json")
+    """The record of the model whose layers are quantized."""
+    optimized = config.parent / "run" / "25_optimize" / "model.json"
+    plain = config.parent / "run" / "00_model" / "model.json"
+    return ModelRecord.read(optimized if optimized.exists() else plain)
