@@ -89,9 +89,7 @@ def _coverage(found: Artifacts) -> list[Sheet]:
 def _optimize(found: Artifacts) -> list[Sheet]:
     if found.optimize is None:
         return []
-    sheets = [x for x in optimize_sheets.all_sheets(found.optimize) if x.rows]
-    coverage = found.smoothed_coverage
-    return [*sheets, coverage_sheets.coverage_sheet(coverage)] if coverage else sheets
+    return [sheet for sheet in optimize_sheets.all_sheets(found.optimize) if sheet.rows]
 
 
 def _scores(found: Artifacts) -> list[Sheet]:
@@ -192,7 +190,7 @@ VIEWS: dict[str, View] = {
     "clipping": View("quantflow calibrate", ("clipping",), _clipping),
     "coverage": View("quantflow calibrate", ("coverage", "stability"), _coverage),
     "fp16": View("quantflow calibrate", ("fp16",), _fp16),
-    "optimize": View("quantflow optimize", ("optimize", "smoothed_coverage"), _optimize),
+    "optimize": View("quantflow optimize", ("optimize",), _optimize),
     "scores": View("quantflow sweep", ("sweep",), _scores),
     "sides": View("quantflow sweep", ("sweep",), _sides, by_layer=False),
     "curve": View("quantflow sweep", ("sweep",), _curve, by_layer=False),

@@ -67,7 +67,6 @@ class Artifacts:
     stability: StabilityReport | None = None
     fp16: Fp16Report | None = None
     optimize: OptimizeRecord | None = None
-    smoothed_coverage: CoverageReport | None = None
     histograms: Path | None = None
     channel_absmax: Path | None = None
     sweep: SweepRecord | None = None
@@ -116,7 +115,6 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         stability=read(StabilityReport, "20_ranges", "stability.json"),
         fp16=read(Fp16Report, "20_ranges", "fp16.json"),
         optimize=read(OptimizeRecord, "25_optimize", "optimize.json"),
-        smoothed_coverage=read(CoverageReport, "25_optimize", "coverage.json"),
         histograms=file("20_ranges", "histograms.safetensors"),
         channel_absmax=file("20_ranges", "channel_absmax.safetensors"),
         sweep=sweep,

@@ -62,8 +62,6 @@ def all_gates(artifacts: Artifacts) -> list[Gate]:
         gates.append(finite_gate(artifacts.ranges, broken_outputs(artifacts)))
     if artifacts.coverage is not None:
         gates.append(coverage_gate(artifacts.coverage))
-    if artifacts.smoothed_coverage is not None:
-        gates.append(smoothed_coverage_gate(artifacts.smoothed_coverage))
     if artifacts.sweep is not None:
         gates.append(plan_gate(artifacts.sweep, edited=artifacts.plan_edited))
     if artifacts.parity is not None:
@@ -115,25 +113,10 @@ def finite_gate(ranges: RangesRecord, outputs: Sequence[str] = ()) -> Gate:
 
 def coverage_gate(coverage: CoverageReport) -> Gate:
     """Deployment stays inside the calibrated ranges."""
+    reasons, rest = coverage.reasons[:SPELLED_OUT], len(coverage.reasons[SPELLED_OUT:])
+    more = (f"and {rest} layers more, which `quantflow show coverage` lists",) if rest else ()
     fix = "add samples like those in `quantflow show coverage` to [set.candidates]"
-    reasons = _first_reasons(coverage, "coverage")
-    return Gate("20_ranges", "coverage", coverage.verdict, reasons, fix)
-
-
-def smoothed_coverage_gate(coverage: CoverageReport) -> Gate:
-    """It does so after smoothing too, when other channels reach furthest."""
-    fix = (
-        "add samples like those in `quantflow show optimize` to [set.candidates], or set "
-        "optimize.smoothing = false"
-    )
-    name, reasons = "coverage after smoothing", _first_reasons(coverage, "optimize")
-    return Gate("25_optimize", name, coverage.verdict, reasons, fix)
-
-
-def _first_reasons(coverage: CoverageReport, view: str) -> tuple[str, ...]:
-    rest = len(coverage.reasons[SPELLED_OUT:])
-    more = (f"and {rest} layers more, which `quantflow show {view}` lists",) if rest else ()
-    return (*coverage.reasons[:SPELLED_OUT], *more)
+    return Gate("20_ranges", "coverage", coverage.verdict, (*reasons, *more), fix)
 
 
 def plan_gate(sweep: SweepRecord, *, edited: bool) -> Gate:

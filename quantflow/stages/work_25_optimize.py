@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.journal import Journal
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord, Split
+from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
 from quantflow.artifacts.run_directory import JOURNAL
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.export.deploy import deploy_model
@@ -29,7 +28,6 @@ from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.layers import describe_model
 from quantflow.graph.model_io import load_model, save_model
 from quantflow.ranges.collect import TensorStatistics
-from quantflow.ranges.coverage import coverage_of
 from quantflow.recovery.optimize import Optimized, Tools, Variant, optimize
 from quantflow.recovery.smooth_model import Smoothing
 from quantflow.runtime.bucket_run import run_samples
@@ -45,8 +43,6 @@ from quantflow.tasks.metrics import METRICS, Metric
 
 SAMPLES = 32
 """Calibration samples that passes are judged on."""
-
-SPLITS: tuple[Split, ...] = ("calibration", "heldout")
 
 PROVEN_SAMPLES = 4
 """Calibration samples that the float model is compared with its transformed self on."""
@@ -91,25 +87,10 @@ def _write(context: Context, folder: Path, found: Optimized) -> None:
     if best.weights:
         save_int8_weights(folder / "weights.safetensors", best.weights)
     if found.smoothed:
-        _coverage(context, best).write(folder / "coverage.json")
         report = fp16_report(context, load_model(folder / "model.onnx"), best.record)
     else:
         report = Fp16Report.read(context.folder("20_ranges") / "fp16.json")
     report.write(folder / "fp16.json")
-
-
-def _coverage(context: Context, best: Variant) -> CoverageReport:
-    """Whether deployment stays inside the ranges of the smoothed tensors, whose channels weigh
-    otherwise than those that stage 2 looked at."""
-    tensors = best.record.tensors
-    runner = open_tensors(context, best.model, tensors)
-    calibration, heldout = (
-        collect_split(context, runner, best.model, best.record, split, tensors, 0)
-        for split in SPLITS
-    )
-    histograms = {name: seen.histogram for name, seen in calibration.tensors.items()}
-    ranges, group_of = best.ranges.ranges, best.record.group_of
-    return coverage_of(ranges, group_of, histograms, len(calibration.ids), heldout)
 
 
 def _multiplied(static: ir.Model, found: Smoothing) -> int:

@@ -678,7 +678,7 @@ def write_run(
         run,
         "25_optimize",
         ("00_model", "10_set", "20_ranges"),
-        {"optimize.json": optimize(), "coverage.json": coverage()},
+        {"optimize.json": optimize()},
     )
     write_stage(
         run,

@@ -13,12 +13,10 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
 from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.run_directory import RunDirectory
-from quantflow.artifacts.sample_set import SampleSet
 from quantflow.errors import QuantflowError
 from quantflow.export.int8_weights import load_int8_weights
 from quantflow.recovery import rebuild, smooth_model
@@ -376,29 +374,3 @@ def test_a_damaged_weight_file_is_no_result(finished: Path) -> None:
 def test_the_stage_is_between_ranges_and_sweep() -> None:
     folders = [stage.folder for stage in STAGES]
     assert folders.index("20_ranges") < folders.index(FOLDER) < folders.index("30_sweep")
-
-
-def test_coverage_of_the_smoothed_tensors_is_judged_by_running_them(finished: Path) -> None:
-    report = CoverageReport.read(run_of(finished) / FOLDER / "coverage.json")
-    ranges = RangesRecord.read(run_of(finished) / FOLDER / "ranges.json").ranges
-    assert [x.tensor for x in report.rows] == [x.tensor for x in ranges]
-    model = onnx.load(run_of(finished) / FOLDER / "model.onnx")
-    (row,) = [x for x in report.rows if x.tensor == ranges[1].tensor]
-    extremes = []
-    for split in ("calibration", "heldout"):
-        rows = np.stack([x["x"] for x in SampleSet(run_of(finished) / "10_set" / split)])
-        values = outputs_of(model, row.tensor, rows)
-        extremes.append((values.min(axis=1), values.max(axis=1)))
-    (low, high), (seen_low, seen_high) = extremes
-    width = max(high.max(), 0) - min(low.min(), 0)
-    outside = (seen_low < low.min() - width / 510) | (seen_high > high.max() + width / 510)
-    assert row.samples_outside_fraction == pytest.approx(outside.mean())
-
-
-def outputs_of(model: onnx.ModelProto, tensor: str, rows: np.ndarray) -> np.ndarray:
-    """A tensor of a model whose batch is free, row by row."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
-    session = ort.InferenceSession(copy.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run([tensor], {"x": rows.astype(np.float32)})[0]
