@@ -21,7 +21,8 @@ SMALL = (
     "--limit", "16",
     "--set", "set.pool_samples=48", "--set", "set.deployment_samples=48",
     "--set", "plan.samples=8", "--set", "budget.cosine_mean=0.99",
-    "--set", "optimize.rounding=false",
+    "--set", "optimize.smoothing=false", "--set", "optimize.rounding=false",
+    "--set", "optimize.bias_correction=false",
 )  # fmt: skip
 
 
