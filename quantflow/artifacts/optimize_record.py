@@ -90,7 +90,3 @@ class OptimizeRecord(Record):
     layers: tuple[RebuiltLayer, ...] = ()
     multiplied_elements: int = 0
     notes: tuple[str, ...] = ()
-
-    def result(self, name: PassName) -> Pass | None:
-        """What a pass came to; None where it was switched off."""
-        return next((entry for entry in self.passes if entry.name == name), None)

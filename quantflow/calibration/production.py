@@ -40,21 +40,6 @@ class Production:
     hygiene: HygieneReport
 
 
-def profile_source(
-    source: SourceConfig,
-    count: int,
-    config: Config,
-    base: Path,
-    inputs: Sequence[TensorInfo],
-    model: ModelFeatures | None,
-    model_digest: str,
-    progress: Progress = no_progress,
-) -> Profile:
-    """The profile alone of `production_of`, whose arguments and errors these are."""
-    given = (source, count, config, base, inputs, model, model_digest, progress)
-    return production_of(*given).profile
-
-
 def production_of(
     source: SourceConfig,
     count: int,

@@ -25,6 +25,9 @@ from quantflow.ranges.select import Selection, select_range
 from quantflow.ranges.views import reader, view_of
 from quantflow.runtime.workers import ALONE, Workers
 
+JUDGED_ROWS = 256
+"""Rows of a calibration tensor that candidates are judged on; with 128, ranges got worse."""
+
 WeightOf = Callable[[Layer], NDArray[np.float32]]
 """The float32 weight of a layer that has one, of its own shape."""
 

@@ -15,16 +15,14 @@ from quantflow.graph.edit import constant, values_by_name
 from quantflow.graph.kinds.table import groups_of
 from quantflow.graph.layer_settings import LayerSettings
 from quantflow.progress import Progress
-from quantflow.ranges.choose_ranges import choose_range, weights_of_layers
+from quantflow.ranges.choose_ranges import JUDGED_ROWS, choose_range, weights_of_layers
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.views import view_of
-from quantflow.recovery.rebuild import Rebuilt, Recall, rebuild
+from quantflow.recovery.rebuild import Rebuilt, rebuild
+from quantflow.recovery.recall import Recall
 
 ROWS = 2048
 """Rows of a tensor that its layers are rebuilt on."""
-
-RANGE_ROWS = 256
-"""Rows that candidates for its range are judged on, as in stage 2."""
 
 BYTES = 512 * 2**20
 """What the sampled rows of the tensors that are looked at together may take."""
@@ -77,16 +75,14 @@ def calibrate(
         ranges = {entry.tensor: entry for entry in given.ranges}
     weight_of, done = weights_of_layers(model), 0
     own = _own_weights(model, record)
-    rows = ROWS if rebuilds else RANGE_ROWS
-    if not rebuilds and given is not None:
-        return Calibrated(given, ())
+    rows = ROWS if rebuilds else JUDGED_ROWS
     for tensors in _rounds(model, record, rows):
         seen = collect(model, record, tensors, rows)
         for tensor in tensors:
             progress("ranges and weights", done, len(record.tensors))
             statistics = seen.pop(tensor)
             if given is None:
-                few = {view: some[:RANGE_ROWS] for view, some in statistics.rows.items()}
+                few = {view: some[:JUDGED_ROWS] for view, some in statistics.rows.items()}
                 judged = replace(statistics, rows=few)
                 chosen = choose_range(record, tensor, weight_of, judged, settings)
                 ranges[tensor] = off_ties(chosen)

@@ -48,11 +48,6 @@ class Fold:
     classes: Ids
     edits: tuple[Edit, ...]
 
-    @property
-    def nodes(self) -> frozenset[str]:
-        """Names of the nodes whose constants change."""
-        return frozenset(edit.node for edit in self.edits)
-
 
 def find_fold(value: ir.Value, axis: int, readers: frozenset[str]) -> Fold | None:
     """How the channels of a tensor can be divided by a scale; None where they cannot.

@@ -14,8 +14,10 @@ from quantflow.config import OptimizeConfig, QuantizationConfig
 from quantflow.export.int8_weights import Int8Weights, LayerWeights
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.progress import Progress, no_progress
-from quantflow.recovery.calibrate import RANGE_ROWS, Calibrated, Collect, calibrate
-from quantflow.recovery.rebuild import Rebuilt, Recall
+from quantflow.ranges.choose_ranges import JUDGED_ROWS
+from quantflow.recovery.calibrate import Calibrated, Collect, calibrate
+from quantflow.recovery.rebuild import Rebuilt
+from quantflow.recovery.recall import Recall
 from quantflow.recovery.smooth_model import Smoothing, smooth_model
 
 LARGEST_DIFFERENCE = 1e-5
@@ -191,7 +193,7 @@ class _Work:
 def _smooth(
     start: Variant, asked: OptimizeConfig, quantization: QuantizationConfig, tools: Tools
 ) -> Smoothing:
-    seen = tools.collect(start.model, start.record, start.record.tensors, RANGE_ROWS)
+    seen = tools.collect(start.model, start.record, start.record.tensors, JUDGED_ROWS)
     return smooth_model(
         start.model,
         tools.static(start.model),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +15,11 @@ from quantflow.export.int8_weights import LayerWeights
 from quantflow.export.weight_scale import layer_weight_scales
 from quantflow.numerics.quantize import QuantParams, dequantize_weight, quantize_weight
 from quantflow.recovery.layer_inputs import LayerInputs, layer_inputs
+from quantflow.recovery.recall import Recall
 from quantflow.recovery.rounding import round_weight
 
 Floats = NDArray[np.float32]
 Steps = NDArray[np.int8]
-Recall = Callable[[str, Callable[[], Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ def candidate_scales(
         classes: ``(K,)`` channels of one class share a scale.
 
     Yields:
-        ``(K,)`` float32, positive, of geometric mean 1 over the channels that hold anything.
+        ``(K,)`` float32, positive; those of the first family have geometric mean 1 over the
+        channels that hold anything.
     """
     a, w = _of_class(activation, classes), _of_class(weight, classes)
     live = (a > 0) & (w > 0) & np.isfinite(a) & np.isfinite(w)

@@ -6,7 +6,7 @@ so that layer is looked at when its columns are what they will be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.views import Reader, reader
 from quantflow.recovery.fold import find_fold
 from quantflow.recovery.query_key import balance
+from quantflow.recovery.recall import Recall
 from quantflow.recovery.rescale import can_apply, constant_of, rescale
 from quantflow.recovery.smoothing import Channels, Smoothed, smooth
 
@@ -34,9 +35,6 @@ MIN_GAIN = 0.05
 
 MIN_GAIN_OF_MULTIPLY = 0.5
 """The same where a Mul is added: it has to be worth an operator."""
-
-Recall = Callable[[str, Callable[[], Any]], Any]
-"""Gives what was noted under a key before a kill, or computes and notes it."""
 
 
 @dataclass(frozen=True, slots=True)

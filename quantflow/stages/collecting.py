@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -31,15 +32,25 @@ def open_runner(context: Context, model: ir.Model) -> OnnxRuntimeRunner:
     return OnnxRuntimeRunner(model, config, device=place.local_rank)
 
 
-def open_tensors(context: Context, model: ir.Model, tensors: Sequence[str]) -> OnnxRuntimeRunner:
-    """The same, for some of a model's tensors."""
-    return open_runner(context, with_outputs(model, tensors))
+@dataclass(frozen=True, slots=True)
+class TensorRunner:
+    """A session that gives some of a model's tensors, and how many samples it runs at once."""
+
+    runner: OnnxRuntimeRunner
+    batch: int
+
+
+def open_tensors(
+    context: Context, model: ir.Model, record: ModelRecord, tensors: Sequence[str]
+) -> TensorRunner:
+    """A session for some of the tensors of a canonical model."""
+    runner = open_runner(context, with_outputs(model, tensors))
+    return TensorRunner(runner, _batch(context, model, record, tensors))
 
 
 def collect_split(
     context: Context,
-    runner: OnnxRuntimeRunner,
-    model: ir.Model,
+    opened: TensorRunner,
     record: ModelRecord,
     split: Split,
     tensors: Sequence[str],
@@ -49,22 +60,22 @@ def collect_split(
 
     Args:
         context: whose workers share the samples.
-        runner: gives the tensors.
-        model, record: canonical.
+        opened: gives the tensors.
+        record: of the model.
         split: which set.
         tensors: names of quantized tensors.
         rows: how many rows to sample of each.
     """
     samples = SampleSet(context.folder("10_set") / split)
     return collect(
-        runner,
+        opened.runner,
         samples,
         ids=samples.ids,
         digests=samples.digests,
         tensors=tensors,
         padding={entry.tensor: entry.layout for entry in record.padding},
         mask_name=record.mask.name if record.mask else None,
-        batch=_batch(context, model, record, tensors),
+        batch=opened.batch,
         rows=rows,
         readings={tensor: reading_of(record.layers_of(tensor)) for tensor in tensors},
         progress=lambda _, done, total: context.progress(f"{split} samples", done, total),

@@ -143,13 +143,37 @@ def _differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
 
 def _require_current(context: Context, stage: Stage) -> None:
     manifest = context.run.require(stage.folder, stage.command)
-    changed = _differences(stage.inputs(context), manifest.inputs)
-    if manifest.version != __version__:
+    require_same(context, stage, stage.inputs(context), manifest.inputs, manifest.version)
+
+
+def require_same(
+    context: Context,
+    stage: Stage,
+    wanted: Mapping[str, str],
+    made: Mapping[str, str],
+    version: str,
+    otherwise: str = "",
+) -> None:
+    """Refuse a stage that was made from something else.
+
+    Args:
+        context: of its run.
+        stage: that is finished.
+        wanted: digests of what it should be made from, by name.
+        made: of what it was made from.
+        version: of the quantflow that made it.
+        otherwise: what may be done instead of running it again.
+
+    Raises:
+        QuantflowError: QF407.
+    """
+    changed = _differences(wanted, made)
+    if version != __version__:
         changed.append("version of quantflow")
     if changed:
         fail(
             "QF407",
             f"{stage.folder} was made from something else: {', '.join(changed)} changed",
             where=str(context.folder(stage.folder)),
-            fix=f"rerun `{stage.command}`",
+            fix=f"rerun `{stage.command}`{otherwise}",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quantflow import __version__
 from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.hygiene_record import HygieneReport
 from quantflow.artifacts.model_record import ModelRecord
@@ -20,10 +19,10 @@ from quantflow.calibration.production import Production, production_of
 from quantflow.calibration.profile.leaving import leaving
 from quantflow.calibration.profile.profile import Profile
 from quantflow.config import SourceConfig
-from quantflow.errors import fail
 from quantflow.graph.model_io import load_model
 from quantflow.ranges.coverage import coverage_of
 from quantflow.ranges.histogram_file import load_histograms
+from quantflow.stages.pipeline import require_same
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
@@ -129,19 +128,11 @@ def require_calibrated(context: Context) -> None:
         if stage is SET:
             settings = context.config.set.preprocess
             wanted = {"set.preprocess": preprocess_digest(settings, context.loaded.base)}
-            made = {name: manifest.inputs.get(name) for name in wanted}
+            made = {name: manifest.inputs.get(name, "") for name in wanted}
         else:
             wanted, made = stage.inputs(context), manifest.inputs
-        changed = sorted(x for x in {*wanted, *made} if wanted.get(x) != made.get(x))
-        if manifest.version != __version__:
-            changed.append("version of quantflow")
-        if changed:
-            fail(
-                "QF407",
-                f"{stage.folder} was made from something else: {', '.join(changed)} changed",
-                where=str(context.folder(stage.folder)),
-                fix=f"rerun `{stage.command}`, or give the configuration of the run",
-            )
+        otherwise = ", or give the configuration of the run"
+        require_same(context, stage, wanted, made, manifest.version, otherwise)
 
 
 def _unjudged(context: Context, production: Profile) -> str:

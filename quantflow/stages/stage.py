@@ -12,7 +12,7 @@ from quantflow.config import Config, LoadedConfig, Section
 from quantflow.progress import Progress, no_progress
 from quantflow.runtime.workers import ALONE, Workers
 
-RANGES, OPTIMIZED = "20_ranges", "25_optimize"
+OPTIMIZED = "25_optimize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,20 @@ class Context:
         return file_digest(self.folder("00_model") / "model.onnx")
 
     @property
-    def quantized(self) -> str:
-        """Folder of the stage whose model and ranges are in force for what follows it.
-
-        That is `25_optimize` where it has run and changed anything, and else `20_ranges`, with the
-        model of `00_model`.
-        """
-        there = self.run.manifest(OPTIMIZED) is not None
-        return OPTIMIZED if there and (self.folder(OPTIMIZED) / "model.json").exists() else RANGES
+    def quantized_model(self) -> Path:
+        """Folder of the float model whose layers are quantized: `25_optimize` or `00_model`."""
+        return self.folder(OPTIMIZED if self._optimized else "00_model")
 
     @property
-    def quantized_model(self) -> Path:
-        """Folder of the float model whose layers are quantized."""
-        return self.folder(OPTIMIZED if self.quantized == OPTIMIZED else "00_model")
+    def quantized_ranges(self) -> Path:
+        """Folder of the ranges and the fp16 report of that model: `25_optimize` or `20_ranges`."""
+        return self.folder(OPTIMIZED if self._optimized else "20_ranges")
+
+    @property
+    def _optimized(self) -> bool:
+        """Whether the optimization has run and changed anything."""
+        there = self.run.manifest(OPTIMIZED) is not None
+        return there and (self.folder(OPTIMIZED) / "model.json").exists()
 
     def digest_of(self, stage: str) -> str:
         """Digest of a finished stage's outputs; empty when it has not run."""

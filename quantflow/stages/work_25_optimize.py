@@ -127,9 +127,16 @@ class _Job:
             progress=self.context.progress,
         )
 
+    @cached_property
+    def _statics(self) -> dict[ir.Model, ir.Model]:
+        """Buckets made so far: of the model that came, and of the smoothed one."""
+        return {}
+
     def static(self, model: ir.Model) -> ir.Model:
-        """The first bucket, which is the one that is evaluated."""
-        return bucket_model(model, self.context.config.target.buckets[0])
+        """The first bucket, which is the one that is evaluated; not to be changed."""
+        if model not in self._statics:
+            self._statics[model] = bucket_model(model, self.context.config.target.buckets[0])
+        return self._statics[model]
 
     def describe(self, model: ir.Model) -> ModelRecord:
         """The record of a transformed model: its layers and groups are those of the float one."""
@@ -159,10 +166,9 @@ class _Job:
         self, model: ir.Model, record: ModelRecord, tensors: Sequence[str], rows: int
     ) -> dict[str, TensorStatistics]:
         """Statistics on the calibration set."""
-        runner = open_tensors(self.context, model, tensors)
-        return collect_split(
-            self.context, runner, model, record, "calibration", tensors, rows
-        ).tensors
+        opened = open_tensors(self.context, model, record, tensors)
+        found = collect_split(self.context, opened, record, "calibration", tensors, rows)
+        return found.tensors
 
     @property
     def metric_name(self) -> str:

@@ -26,7 +26,7 @@ from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
 from quantflow.graph.quantized.settle import given_params
 from quantflow.ranges.channel_file import save_channel_absmax
-from quantflow.ranges.choose_ranges import choose_ranges, weights_of_layers
+from quantflow.ranges.choose_ranges import JUDGED_ROWS, choose_ranges, weights_of_layers
 from quantflow.ranges.clipping_csv import clipping_csv
 from quantflow.ranges.collect import Collection
 from quantflow.ranges.coverage import coverage_of
@@ -35,9 +35,6 @@ from quantflow.ranges.stability import stability_report
 from quantflow.stages.collecting import collect_split, open_tensors
 from quantflow.stages.fp16_report import fp16_report
 from quantflow.stages.stage import Context
-
-SAMPLED_ROWS = 256
-"""Rows of a calibration tensor that candidates are judged on; with 128, ranges got worse."""
 
 SPLITS: tuple[Split, ...] = ("calibration", "heldout")
 
@@ -111,7 +108,7 @@ def measure(context: Context) -> Measured:
 
 def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Split, Collection]:
     tensors = record.tensors
-    runner = open_tensors(context, model, tensors)
+    opened = open_tensors(context, model, record, tensors)
     profiled = _profiled(context, tensors)
     collections = dict[Split, Collection]()
     for split in SPLITS:
@@ -120,12 +117,12 @@ def _collect(context: Context, model: ir.Model, record: ModelRecord) -> dict[Spl
             lacking = [tensor for tensor in tensors if tensor not in profiled.tensors]
             found = dict(profiled.tensors)
             if lacking:
-                own = collect_split(context, runner, model, record, split, lacking, 0)
+                own = collect_split(context, opened, record, split, lacking, 0)
                 found |= own.tensors
             collections[split] = Collection({tensor: found[tensor] for tensor in tensors}, ())
             continue
-        rows = SAMPLED_ROWS if split == "calibration" else 0
-        collections[split] = collect_split(context, runner, model, record, split, tensors, rows)
+        rows = JUDGED_ROWS if split == "calibration" else 0
+        collections[split] = collect_split(context, opened, record, split, tensors, rows)
     return collections
 
 

@@ -134,7 +134,7 @@ class Parts:
 
     @cached_property
     def islands(self) -> tuple[Island, ...]:
-        return Fp16Report.read(self.context.folder(self.context.quantized) / "fp16.json").islands
+        return Fp16Report.read(self.context.quantized_ranges / "fp16.json").islands
 
     @cached_property
     def criteria(self) -> dict[str, Criterion]:
@@ -153,7 +153,7 @@ class Parts:
     @cached_property
     def verifier(self) -> Verifier:
         """Plans on the held-out samples."""
-        config, folder = self.context.config, self.context.folder(self.context.quantized)
+        config, folder = self.context.config, self.context.quantized_ranges
         dims = config.target.buckets[0]
         model = bucket_model(load_model(self.context.quantized_model / "model.onnx"), dims)
         runner = OnnxRuntimeRunner(model, self.runtime)

@@ -47,7 +47,7 @@ PARITY_SAMPLES = 8
 def work(context: Context, folder: Path) -> None:
     """Write the files of every bucket, plan, record, parity, and what other tools are told."""
     config = context.config
-    quantized = context.folder(context.quantized)
+    quantized = context.quantized_ranges
     record = ModelRecord.read(context.quantized_model / "model.json")
     model = load_model(context.quantized_model / "model.onnx")
     ranges = RangesRecord.read(quantized / "ranges.json")
@@ -86,7 +86,7 @@ def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
     path = context.folder("30_sweep") / "plan.json"
     if path.exists():
         return PrecisionPlan.read(path)
-    fp16 = Fp16Report.read(context.folder(context.quantized) / "fp16.json")
+    fp16 = Fp16Report.read(context.quantized_ranges / "fp16.json")
     return default_plan(record, fp16, context.config.plan.pins)
 
 

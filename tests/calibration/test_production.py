@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quantflow.artifacts.model_record import TensorInfo
-from quantflow.calibration.production import Production, production_of, profile_source
+from quantflow.calibration.production import Production, production_of
 from quantflow.config import SourceConfig, check_config
 from quantflow.errors import QuantflowError
 
@@ -24,7 +24,7 @@ def _made(folder: Path, values: np.ndarray, count: int) -> Production:
     ).config
     given = (SourceConfig(kind="npz", path="c.npz"), count, config, folder, (_INPUT,), None, "")
     made = production_of(*given)
-    assert profile_source(*given).samples == made.profile.samples
+    assert production_of(*given).profile.samples == made.profile.samples
     return made
 
 

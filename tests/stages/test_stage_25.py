@@ -248,7 +248,8 @@ def test_a_model_that_came_quantized_is_left_alone(tmp_path: Path) -> None:
     assert set(files(run_of(config) / FOLDER)) == {"optimize.json"}
     record = record_of(config)
     assert record.passes == record.tensors == record.layers == () and "quantized" in record.notes[0]
-    assert context_of(config).quantized == "20_ranges"
+    context = context_of(config)
+    assert context.quantized_ranges == context.folder("20_ranges")
 
 
 # --- reruns --------------------------------------------------------------------------------------

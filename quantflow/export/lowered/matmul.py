@@ -30,7 +30,10 @@ def to_integer_matmul(layer: DeployedLayer, inputs: LoweredInputs, additions: Ad
     if weight is not None and weight.const_value is not None:
         node.resize_inputs(4)
         node.replace_input_with(1, _shifted(node, weight, additions))
-        node.replace_input_with(3, _constant_zero(node, additions))
+        zero_point = np.array(SHIFT, np.uint8)
+        node.replace_input_with(
+            3, additions.initializer(f"{node.name}/weight_zero_point", zero_point)
+        )
     if bias is not None:
         product = node.outputs[0]
         add = additions.node(
@@ -49,10 +52,6 @@ def _shifted(node: ir.Node, weight: ir.Value, additions: Additions) -> ir.Value:
     if isinstance(graph, ir.Graph) and len(list(weight.uses())) == 1 and weight.name:
         graph.initializers.pop(weight.name, None)
     return own
-
-
-def _constant_zero(node: ir.Node, additions: Additions) -> ir.Value:
-    return additions.initializer(f"{node.name}/weight_zero_point", np.array(SHIFT, np.uint8))
 
 
 def _zero_point(node: ir.Node, index: int, entry: DeployedInput, additions: Additions) -> ir.Value:
