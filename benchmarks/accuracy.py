@@ -4,6 +4,8 @@ All figures are of the deploy file lowered to integer operators, FP19 and fp16 r
 (emulated), on held-out samples, next to the float model. Techniques are shown with everything INT8.
 A plan is what `quantflow sweep` finds for the budget named, verified on the same samples.
 
+Time is told in passes as well: plain onnxruntime inference of the calibration samples, in this run.
+
     python benchmarks/accuracy.py [--only MODEL] [--directory DIR] [--json FILE]
 
 MODEL is minilm, minilm-per-tensor, smollm2 or efficientnet; with a directory, what is there is
@@ -23,10 +25,17 @@ from typing import Literal
 
 from _harness import Figure, finish, parser
 
+from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.run_directory import RunDirectory
+from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import PolicyResult, SweepRecord
 from quantflow.config import load_config
+from quantflow.export.qdq import Side
+from quantflow.graph.bucket import bucket_model
+from quantflow.graph.model_io import load_model
+from quantflow.runtime.bucket_run import run_samples
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.workers import ALONE
 from quantflow.sensitivity.ledger import Ledger
 from quantflow.sensitivity.policy import plan_of, policy_none
@@ -42,15 +51,19 @@ from quantflow.stages.work_3_sweep import Parts
 SETS = Path(__file__).parents[1] / "calibration_sets"
 
 PASSES = ("smoothing", "multiply", "rounding", "bias_correction")
+ALL = "all"
 ABLATION: dict[str, frozenset[str]] = {
     "ranges alone": frozenset(),
     "smoothing, folded": frozenset({"smoothing"}),
     "smoothing with Mul": frozenset({"smoothing", "multiply"}),
     "rounding": frozenset({"rounding"}),
     "bias correction": frozenset({"bias_correction"}),
-    "all": frozenset(PASSES),
+    "smoothing and bias correction": frozenset({"smoothing", "multiply", "bias_correction"}),
+    ALL: frozenset(PASSES),
 }
 """Which passes are on."""
+
+SIDES: tuple[Side, ...] = ("weights", "activations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,13 @@ class Plan:
     name: str
     overrides: tuple[str, ...]
     targets: tuple[Target, ...]
+
+
+MOST_PASSES = {"smoothing and bias correction": 20.0}
+"""What an ablation may cost, in plain passes over the calibration samples."""
+
+MOST_SECONDS = {"minilm, rounding": 180.0}
+"""The same in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +176,8 @@ def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
     figures = list[Figure]()
     for stage in (MODEL, SET, RANGES):
         run_stage(_context(job, directory), stage)
+    plain = plain_pass(_context(job, directory))
+    figures.append(Figure(f"{name}: plain pass over the calibration samples, s", plain))
     for label, on in ABLATION.items():
         passes = [f"optimize.{x}={str(x in on).lower()}" for x in PASSES]
         context = _context(job, directory, passes)
@@ -163,7 +185,13 @@ def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
         run_stage(context, OPTIMIZE)
         seconds = time.perf_counter() - start
         figures += _of(f"{name}, {label}", everything_int8(context), ())
-        figures.append(Figure(f"{name}, {label}: seconds", seconds))
+        of = f"{name}, {label}"
+        figures.append(Figure(f"{of}: seconds", seconds, MOST_SECONDS.get(of), "at most"))
+        most = MOST_PASSES.get(label)
+        figures.append(Figure(f"{of}: passes", seconds / plain, most, "at most"))
+        figures += (
+            [x for side in SIDES for x in one_side(of, context, side)] if label == ALL else []
+        )
         _say(name, label, context)
     for plan in job.plans:
         context = _context(job, directory, ['plan.policy="auto"', *plan.overrides])
@@ -182,10 +210,35 @@ def _context(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Contex
     return Context(loaded, RunDirectory(loaded.run_directory))
 
 
+def plain_pass(context: Context) -> float:
+    """Seconds of plain inference of the calibration samples, the better of two."""
+    record = ModelRecord.read(context.folder("00_model") / "model.json")
+    dims = context.config.target.buckets[0]
+    model = bucket_model(load_model(context.folder("00_model") / "model.onnx"), dims)
+    runner = OnnxRuntimeRunner(model, context.config.runtime)
+    samples = SampleSet(context.folder("10_set") / "calibration")
+    taken = list[float]()
+    for _ in range(2):
+        start = time.perf_counter()
+        for _ in run_samples([runner], samples.first(len(samples)), record, dims):
+            pass
+        taken.append(time.perf_counter() - start)
+    runner.close()
+    return min(taken)
+
+
 def everything_int8(context: Context) -> PolicyResult:
     """Policy none on the held-out samples."""
     parts = Parts(context, Ledger(None, ALONE))
     return parts.verifier.run(plan_of("none", policy_none(parts.record, {}), parts.islands))
+
+
+def one_side(label: str, context: Context, side: Side) -> list[Figure]:
+    """The same with only weights or only activations quantized, the rest float32."""
+    parts = Parts(context, Ledger(None, ALONE))
+    plan = plan_of("none", policy_none(parts.record, {}), parts.islands)
+    found = parts.verifier.one_side(plan, side)
+    return [Figure(f"{label}, {side} alone: {x.metric}", x.value) for x in found]
 
 
 def _of(label: str, result: PolicyResult, targets: Sequence[Target]) -> list[Figure]:

@@ -84,7 +84,7 @@ def test_a_model_read_so_can_be_written_again(tmp_path: Path) -> None:
 def test_a_truncated_file_is_never_taken_for_a_model(tmp_path: Path) -> None:
     data = MODEL.SerializeToString()
     path = tmp_path / "m.onnx"
-    for end in range(0, len(data), max(len(data) // 40, 1)):
+    for end in range(0, len(data), max(len(data) // 10, 1)):
         path.write_bytes(data[:end])
         with pytest.raises(QuantflowError, match="QF201"):
             read_onnx(path, {})
