@@ -10,11 +10,10 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from quantflow.artifacts.atomic import write_atomically
-from quantflow.errors import fail
+from quantflow.artifacts.reading import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +59,13 @@ def load_int8_weights(path: Path) -> dict[str, LayerWeights]:
     if not path.exists():
         return {}
     by_layer = dict[str, dict[str, NDArray[np.generic]]]()
-    try:
+    with reading(path, "rounded weights", "QF506", "optimize"):
         for key, array in sorted(load(path.read_bytes()).items()):
             name, _, part = key.rpartition("/")
             if array.dtype != _TYPES[part] or array.ndim != (2 if part == "weight" else 1):
                 raise ValueError(f"{key} has another type or shape")
             by_layer.setdefault(name, {})[part] = array
         return {name: _layer(name, parts) for name, parts in by_layer.items()}
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        fail(
-            "QF506",
-            f"rounded weights cannot be read: {error}",
-            where=str(path),
-            fix="rerun `quantflow optimize --force`",
-        )
 
 
 def _layer(name: str, parts: Mapping[str, NDArray[np.generic]]) -> LayerWeights:

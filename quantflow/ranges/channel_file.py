@@ -8,12 +8,11 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.ranges_record import Split
-from quantflow.errors import fail
+from quantflow.artifacts.reading import reading
 
 ChannelAbsmax = Mapping[Split, Mapping[str, NDArray[np.float32]]]
 """``(C,)`` float32 of every tensor and its C channels, by split and name."""
@@ -36,18 +35,11 @@ def load_channel_absmax(path: Path) -> dict[Split, dict[str, NDArray[np.float32]
         QuantflowError: QF504 when the file is missing, damaged or not one of `save_channel_absmax`.
     """
     result: dict[Split, dict[str, NDArray[np.float32]]] = {x: {} for x in get_args(Split)}
-    try:
+    with reading(path, "magnitudes of channels", "QF504", "calibrate"):
         arrays = load(path.read_bytes())
         for key in sorted(arrays):
             split, _, tensor = key.partition("/")
             if arrays[key].dtype != np.float32 or arrays[key].ndim != 1:
                 raise ValueError(f"{key} is not a vector of float32")
             {str(name): found for name, found in result.items()}[split][tensor] = arrays[key]
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        fail(
-            "QF504",
-            f"magnitudes of channels cannot be read: {error}",
-            where=str(path),
-            fix="rerun `quantflow calibrate --force`",
-        )
     return result

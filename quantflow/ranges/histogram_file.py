@@ -12,12 +12,11 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.ranges_record import Split
-from quantflow.errors import fail
+from quantflow.artifacts.reading import reading
 from quantflow.ranges.grid import BINS, Histogram
 
 Histograms = Mapping[Split, Mapping[str, Histogram]]
@@ -42,7 +41,7 @@ def load_histograms(path: Path) -> dict[Split, dict[str, Histogram]]:
         QuantflowError: QF502 when the file is missing, damaged or not one of `save_histograms`.
     """
     result: dict[Split, dict[str, Histogram]] = {split: {} for split in get_args(Split)}
-    try:
+    with reading(path, "histograms", "QF502", "calibrate"):
         arrays = load(path.read_bytes())
         for key in sorted(arrays):
             if key.endswith("/bins"):
@@ -50,13 +49,6 @@ def load_histograms(path: Path) -> dict[Split, dict[str, Histogram]]:
                 parts = {p: arrays[f"{split}/{tensor}/{p}"] for p in ("counts", "extremes", "inf")}
                 by_tensor = {str(name): found for name, found in result.items()}[split]
                 by_tensor[tensor] = from_arrays(arrays[key], **parts)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        fail(
-            "QF502",
-            f"histograms cannot be read: {error}",
-            where=str(path),
-            fix="rerun `quantflow calibrate --force`",
-        )
     return result
 
 

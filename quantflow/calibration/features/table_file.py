@@ -7,14 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from quantflow.artifacts.atomic import write_atomically
+from quantflow.artifacts.reading import reading
 from quantflow.artifacts.record import Record
 from quantflow.calibration.features.table import FeatureTable
-from quantflow.errors import fail
 
 _KEY = "quantflow features 1"
 
@@ -52,7 +51,7 @@ def load_table(path: Path) -> FeatureTable:
     Raises:
         QuantflowError: QF408 when the file is missing, damaged or no table.
     """
-    try:
+    with reading(path, "features", "QF408", "build-set"):
         with safe_open(path, framework="numpy") as stream:
             header = _Header.model_validate_json((stream.metadata() or {})[_KEY])
             values = stream.get_tensor("values")
@@ -60,11 +59,4 @@ def load_table(path: Path) -> FeatureTable:
             categories = {x: stream.get_tensor(f"categories/{x}") for x in header.categories}
         if values.shape != (len(header.ids), len(header.names)):
             raise ValueError(f"its values have shape {values.shape}")
-    except (OSError, SafetensorError, KeyError, ValueError, ValidationError) as error:
-        fail(
-            "QF408",
-            f"features cannot be read: {error}",
-            where=str(path),
-            fix="rerun `quantflow build-set --force`",
-        )
     return FeatureTable(header.ids, header.digests, header.names, values, counts, categories)
