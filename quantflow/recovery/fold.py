@@ -3,8 +3,9 @@
 To divide channel k of a tensor by ``s[k]``, one goes back from it to weights, biases and factors in
 which every path into the tensor can be divided instead. No node is added. The way leads through
 what is linear in every channel (Add, Mul, Reshape, Transpose, Expand, the product with an attention
-matrix) and through what commutes with a positive factor (Relu, MaxPool, averages), and ends at a
-layer, a normalization's scale and bias, or any constant factor: at most one a path.
+matrix), through what commutes with a positive factor (Relu, MaxPool, averages) and through parts of
+fused layers (Split, Slice, Gather), whose other parts stay as they are; it ends at a layer, a
+normalization's scale and bias, or any constant factor: at most one a path.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import onnx_ir as ir
 
 from quantflow.graph.edit import constant
 from quantflow.recovery.classes import Classes, Ids, narrowed
+from quantflow.recovery.parts import Part, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,8 @@ class Edit:
     Attributes:
         node: name of the node that reads it.
         index: number of that input.
-        ids: class of every element, broadcast to the constant. Of a constant of fewer elements,
-            it tells the shape that it takes.
+        ids: class of every element, broadcast to the constant; one beyond the last class where it
+            stays. Of a constant of fewer elements, it tells the shape that it takes.
     """
 
     node: str
@@ -78,7 +80,8 @@ def find_folds(
             value has all classes, numbered from 0.
         readers: names of the nodes that make up for the scale.
     """
-    walk = _Walk(Classes.of(int(sides[0][1].max()) + 1))
+    count = int(sides[0][1].max()) + 1
+    walk = _Walk(Classes.of(count + 1), rest=count)
     ways = list[list[Edit]]()
     for value, ids in sides:
         if value.is_graph_output() or not _read_only_by(value, readers):
@@ -87,9 +90,13 @@ def find_folds(
         if edits is None:
             return None
         ways.append(edits)
-    _, classes = np.unique(walk.classes.roots(), return_inverse=True)
+    roots = walk.classes.roots()
+    if (roots[:count] == roots[count]).any():
+        return None
+    _, classes = np.unique(roots, return_inverse=True)
     return tuple(
-        Fold(classes, tuple(Edit(x.node, x.index, classes[x.ids]) for x in edits)) for edits in ways
+        Fold(classes[:count], tuple(Edit(x.node, x.index, classes[x.ids]) for x in edits))
+        for edits in ways
     )
 
 
@@ -113,14 +120,21 @@ class _Walk:
 
     Attributes:
         classes: of the tensor's channels, made one as the way asks for it.
+        rest: the last class, of what stays as it is.
     """
 
     classes: Classes
+    rest: int
 
     def back(self, value: ir.Value, ids: Ids) -> Edits:
         """The edits that divide a value, whose elements are of the classes `ids`."""
         node = value.producer()
-        if node is None or constant(value) is not None or value is not node.outputs[0]:
+        if node is None or constant(value) is not None:
+            return None
+        part = part_of(value)
+        if part is not None:
+            return self.part(value, part, ids)
+        if value is not node.outputs[0]:
             return None
         rule = _RULES.get(node.op_type)
         return rule(self, node, ids) if rule is not None and not node.domain else None
@@ -131,6 +145,18 @@ class _Walk:
         if value is None or value.is_graph_output() or len(list(value.uses())) != 1:
             return None
         return self.back(value, ids)
+
+    def part(self, value: ir.Value, part: Part, ids: Ids) -> Edits:
+        """The same of a value that a part is taken of, if all that read it take other parts."""
+        node = value.producer()
+        whole = node.inputs[0] if node is not None else None
+        if whole is None or whole.is_graph_output():
+            return None
+        for other in (x for use in whole.uses() for x in use.node.outputs if x is not value):
+            found = part_of(other)
+            if found is None or not found.beside(part):
+                return None
+        return self.back(whole, part.in_whole(ids, self.rest))
 
     def fitted(self, ids: Ids, shape: Sequence[int]) -> Ids:
         """Classes of an operand that is broadcast to the shape that `ids` is of."""

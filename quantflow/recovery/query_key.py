@@ -81,7 +81,7 @@ def _reach(
     weight: NDArray[np.float32], ids: NDArray[np.int64], classes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Largest magnitude of the columns of every class."""
-    found = np.zeros(int(classes.max()) + 1)
+    found = np.zeros(int(classes.max()) + 2)
     columns = np.abs(weight).max(axis=0).astype(np.float64)
     np.maximum.at(found, np.broadcast_to(ids, (1, weight.shape[1])).ravel(), columns)
-    return found
+    return found[:-1]  # the last is of what stays

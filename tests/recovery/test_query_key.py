@@ -11,7 +11,7 @@ from quantflow.recovery.rescale import constant_of
 from tests.graph.models import assert_close, rand
 
 from .builders import Graph, graph
-from .zoo import GROUPED, GROUPED_WEIGHTS, HEADS, HEADS_WEIGHTS, vectors
+from .zoo import FUSED, FUSED_WEIGHTS, GROUPED, GROUPED_WEIGHTS, HEADS, HEADS_WEIGHTS, vectors
 
 UNEVEN = np.float32([40, 1, 0.1, 5])
 BIASES = {"bq": rand(4, seed=20), "bk": rand(4, seed=21)}
@@ -47,6 +47,19 @@ def test_scores_stay_and_columns_reach_equally_far(body: str, wanted: str) -> No
     for name in ("n_q", "n_k"):
         assert np.allclose(reach(after, name) ** 2, product, rtol=1e-5)
         assert not np.allclose(reach(after, name), reach(made, name), rtol=0.1)
+
+
+@pytest.mark.parametrize("by", FUSED)
+def test_one_layer_for_queries_keys_and_values_is_balanced_and_its_values_stay(by: str) -> None:
+    weights = {**FUSED_WEIGHTS, "wf": FUSED_WEIGHTS["wf"] * np.tile(UNEVEN, 3)}
+    weights["wf"][:, 4:8] /= 7
+    made = graph(vectors(FUSED[by]), {k: x for k, x in weights.items() if k in FUSED[by]})
+    after, found = balanced(made, "n_f")
+    assert found == ["n_s"]
+    assert_close(after.outputs("s"), made.outputs("s"), 1e-5)
+    old, new = (reach(x, "n_f").reshape(3, 4) for x in (made, after))
+    assert np.allclose(new[:2] ** 2, old[0] * old[1], rtol=1e-5)
+    assert np.array_equal(new[2], old[2])
 
 
 def test_heads_that_share_their_keys_are_scaled_alike() -> None:

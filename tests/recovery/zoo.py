@@ -76,6 +76,25 @@ GROUPED_WEIGHTS = {
     "hs": np.int64([0, 0, 4, 2]), "gs": np.int64([0, 0, 2, 2]), "two": np.int64([2]),
     "es": np.int64([2, 2, 2, 3, 2]), "fs": np.int64([2, 4, 3, 2]), "xs": np.int64([0, 0, 8]),
 }  # fmt: skip
+FUSED_WEIGHTS = {
+    **HEADS_WEIGHTS, "wf": _w(4, 12, seed=12), "bf": rand(12, seed=13),
+    "parts": np.int64([4, 4, 4]), "fs": np.int64([0, 0, 3, 2, 2]), "axis": np.int64([2]),
+    **{f"at{i}": np.int64(i - 3 * (i == 2)) for i in range(3)},
+    **{f"to{i}": np.int64([4 * i]) for i in range(4)}, "end": np.int64([2**31]),
+}  # fmt: skip
+ATTENTION = HEADS[HEADS.index("q1 =") :]
+SPLIT = "f = MatMul(x, wf) g = Add(f, bf) q, k, v = Split<axis=2>(g, parts) " + ATTENTION
+SLICED = (
+    "f = MatMul(x, wf) g = Add(f, bf) q = Slice(g, to0, to1, axis) k = Slice(g, to1, to2, axis) "
+    "v = Slice(g, to2, end, axis) " + ATTENTION
+)
+GATHERED = (
+    "f = MatMul(x, wf) g = Add(f, bf) r = Reshape(g, fs) t = Transpose<perm=[2,0,3,1,4]>(r) "
+    "q2 = Gather<axis=0>(t, at0) k1 = Gather(t, at1) v2 = Gather(t, at2) "
+    "k2 = Transpose<perm=[0,1,3,2]>(k1) " + ATTENTION[ATTENTION.index("s =") :]
+)
+FUSED = {"Split": SPLIT, "Slice": SLICED, "Gather": GATHERED}
+"""One layer for queries, keys and values, by what takes it apart."""
 CONVS = {
     "w1": _w(6, 4, 3, 3), "b1": rand(6, seed=5), "w2": _w(4, 6, 3, 3, seed=1),
     "wd": _w(6, 1, 3, 3, seed=2), "wg": _w(6, 2, 3, 3, seed=3), "bd": rand(6, seed=6),
@@ -134,6 +153,8 @@ FOLDED = {
     "heads": _case(vectors(HEADS), HEADS_WEIGHTS, "c2", range(4), "v0 v"),
     "grouped heads": _case(
         vectors(GROUPED), GROUPED_WEIGHTS, "c2", (0, 1, 0, 1, 2, 3, 2, 3), "v"),
+    **{f"values by {x}": _case(vectors(body), FUSED_WEIGHTS, "c2", range(4), "f g")
+       for x, body in FUSED.items()},
     "one head for all": _case(
         vectors("s = Softmax(x) v = MatMul(x, wv) v1 = Unsqueeze(v, one) p = MatMul(a, v1) "
                 "p1 = Transpose<perm=[0,2,1,3]>(p) c = Reshape(p1, xs) y = MatMul(c, wo)")
@@ -233,6 +254,15 @@ UNFOLDED = {
     "HardSwish": _case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = HardSwish(a) "
                "y = Conv<pads=[1,1,1,1]>(r, w2)"), CONVS, "r", (), ""),
+    "a part that is also in another": _case(
+        vectors(SLICED.replace("to1, to2", "to2, to3")), FUSED_WEIGHTS, "c2", (), ""),
+    "every second channel": _case(
+        vectors("h = MatMul(x, w8) s = Slice(h, to0, end, axis, steps) y = MatMul(s, w2)"),
+        {**FUSED_WEIGHTS, "w8": _w(4, 8), "w2": _w(4, 4), "steps": np.int64([2])}, "s", (), ""),
+    "the whole beside its part": _case(
+        vectors("f = MatMul(x, wf) v = Slice(f, to0, to1, axis) u = MatMul(v, w2) "
+                "t = MatMul(f, w3) y = Add(u, t)"),
+        {**FUSED_WEIGHTS, "w2": _w(4, 4), "w3": _w(12, 4)}, "v", (), ""),
     "ones around": _case(
         images("a = Conv(x, w1, b1) p = Pad(a, ps, one) y = Conv<pads=[1,1,1,1]>(p, w2)",
                "2,4,4,5"),
@@ -240,12 +270,6 @@ UNFOLDED = {
 }  # fmt: skip
 
 UNCERTAIN = {
-    "fused projections": _case(
-        vectors(HEADS.replace(
-            "q = MatMul(x, wq) k = MatMul(x, wk) v0 = MatMul(x, wv) v = Add(v0, bv) ",
-            "f = MatMul(x, wf) g = Add(f, bf) q, k, v = Split<axis=2>(g, parts) ")),
-        {**HEADS_WEIGHTS, "wf": _w(4, 12), "bf": rand(12), "parts": np.int64([4, 4, 4])},
-        "c2", (), ""),
     "slices": _case(
         vectors("h = MatMul(x, w) s = Slice(h, from, to, axis) y = MatMul(s, w)"),
         {"w": _w(4, 4), "from": np.int64([0]), "to": np.int64([4]), "axis": np.int64([2])},

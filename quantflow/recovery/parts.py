@@ -1,0 +1,100 @@
+"""Values that are a part of another value, as queries, keys and values of one fused layer are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from quantflow.graph.edit import constant
+from quantflow.recovery.classes import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range along one axis of another value.
+
+    Attributes:
+        axis: of the other value, from 0.
+        start, stop: the range.
+        size: of the whole axis.
+        kept: whether the part still has the axis; Gather takes it away.
+    """
+
+    axis: int
+    start: int
+    stop: int
+    size: int
+    kept: bool
+
+    def beside(self, other: Part) -> bool:
+        """Whether the two have nothing in common."""
+        apart = self.stop <= other.start or other.stop <= self.start
+        return self.axis == other.axis and apart
+
+    def in_whole(self, ids: Ids, rest: int) -> Ids:
+        """Classes of the whole value, where `ids` are those of the part.
+
+        Args:
+            ids: broadcast to the part.
+            rest: class of all that is not in the part.
+        """
+        if not self.kept:
+            ids = np.expand_dims(ids, self.axis)
+        shape = [self.size if i == self.axis else size for i, size in enumerate(ids.shape)]
+        whole = np.full(shape, rest, np.int64)
+        whole[(slice(None),) * self.axis + (slice(self.start, self.stop),)] = ids
+        return whole
+
+
+def part_of(value: ir.Value) -> Part | None:
+    """What part a value is of its node's first input; None where it is not known to be one."""
+    node = value.producer()
+    whole = node.inputs[0] if node is not None and node.inputs else None
+    if node is None or node.domain or whole is None or whole.shape is None:
+        return None
+    if not whole.shape.is_static():
+        return None
+    shape = [int(x) for x in whole.shape.numpy()]
+    rule = {"Split": _split, "Slice": _slice, "Gather": _gather}.get(node.op_type)
+    return rule(node, value, shape) if rule is not None else None
+
+
+def _split(node: ir.Node, value: ir.Value, shape: list[int]) -> Part | None:
+    axis = node.attributes.get_int("axis", 0) % len(shape)
+    start = 0
+    for output in node.outputs:
+        if output.shape is None or not output.shape.is_static():
+            return None
+        stop = start + int(output.shape.numpy()[axis])
+        if output is value:
+            return Part(axis, start, stop, shape[axis], kept=True)
+        start = stop
+    return None
+
+
+def _slice(node: ir.Node, _: ir.Value, shape: list[int]) -> Part | None:
+    starts, ends, axes, steps = (_integers(x) for x in (*node.inputs, None, None)[1:5])
+    if starts is None or ends is None or axes is None or len(axes) != 1:
+        return None
+    if len(node.inputs) > 4 and steps != [1]:
+        return None
+    axis = axes[0] % len(shape)
+    start, stop = slice(starts[0], ends[0]).indices(shape[axis])[:2]
+    return Part(axis, start, max(start, stop), shape[axis], kept=True)
+
+
+def _integers(value: ir.Value | None) -> list[int] | None:
+    """A constant's elements; None for what is no constant."""
+    tensor = constant(value)
+    return None if tensor is None else [int(x) for x in tensor.numpy().ravel()]
+
+
+def _gather(node: ir.Node, _: ir.Value, shape: list[int]) -> Part | None:
+    index = constant(node.inputs[1])
+    if index is None or index.numpy().ndim:
+        return None
+    axis = node.attributes.get_int("axis", 0) % len(shape)
+    start = int(index.numpy()) % shape[axis]
+    return Part(axis, start, start + 1, shape[axis], kept=False)
