@@ -54,7 +54,7 @@ class Pass(Record):
     Attributes:
         name: of the pass.
         kept: whether its result is in force: it made the error smaller.
-        error_before, error_after: mean over calibration samples of the metric's distance from the
+        error_before, error_after: mean over held-out samples of the metric's distance from the
             float model, everything INT8, without and with the pass; smaller is better.
     """
 
@@ -70,7 +70,7 @@ class OptimizeRecord(Record):
     Attributes:
         passes: in order; none where all are switched off.
         metric: what they were measured by.
-        samples: calibration samples that they were measured on.
+        samples: held-out samples that they were measured on.
         float_difference: largest difference that the transforms make to the float model's outputs,
             relative to their largest magnitude; 0 without transforms.
         tensors: that were smoothed, in graph order.

@@ -243,7 +243,9 @@ class RunDirectory:
         if self.folder(stage).exists():
             shutil.rmtree(self._former(stage), ignore_errors=True)
             for name in _UNFINISHED:
-                (self.folder(stage) / name).unlink(missing_ok=True)
+                unfinished = self.folder(stage) / name
+                if unfinished.exists():  # looked at first: to unlink fails where nothing is written
+                    unfinished.unlink(missing_ok=True)
 
     def _damaged(self, stage: str, manifest: StageManifest) -> str | None:
         folder, editable = self.folder(stage), EDITABLE.get(stage, ())

@@ -40,6 +40,10 @@ class Classes:
                 return found
             found = further
 
+    def count(self) -> int:
+        """How many different ones there are."""
+        return len(np.unique(self.roots()))
+
     def merge(self, a: Ids, b: Ids) -> None:
         """Make pairs of classes one, ``(P,)`` each."""
         for first, second in np.unique(np.stack([a, b], axis=1), axis=0):

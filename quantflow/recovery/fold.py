@@ -185,6 +185,9 @@ def _one_beside(ids: Ids, axis: int) -> bool:
 def _padded(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
     filler = constant(node.inputs[2]) if len(node.inputs) > 2 else None
     zero = len(node.inputs) < 3 or (filler is not None and not np.any(filler.numpy()))
+    pads = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    if pads is None or (pads.numpy() < 0).any():  # which could move channels
+        return None
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if before is None or after is None or ids.ndim < 2 or before[1] != after[1]:
         return None
@@ -226,16 +229,18 @@ def _mul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
     for index in (1, 0):
         if constant(node.inputs[index]) is not None:
             return [Edit(str(node.name), index, ids)]
+    before, best, classes = walk.classes, None, walk.classes
     for index in (1, 0):
-        shape, before = shape_of(node.inputs[index]), walk.classes
+        shape = shape_of(node.inputs[index])
         if shape is None:
             continue
         walk.classes = Classes(before.parent.copy())
         edits = walk.input(node, index, walk.fitted(ids, shape))
-        if edits is not None:
-            return edits
-        walk.classes = before
-    return None
+        # The operand that leaves channels most of their freedom: one may be a factor a row.
+        if edits is not None and (best is None or walk.classes.count() > classes.count()):
+            best, classes = edits, walk.classes
+    walk.classes = classes
+    return best
 
 
 def _div(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
@@ -264,7 +269,8 @@ def _matmul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
             return None
         return [Edit(str(node.name), 1, ids.reshape(1, -1))]
     # Rows of the right operand are mixed, as by attention; its columns are not.
-    if len(shape) < 2 or ids.ndim < 2 or ids.shape[-2] != 1:
+    left = shape_of(node.inputs[0])
+    if left is None or len(left) < 2 or len(shape) < 2 or ids.shape[-2] != 1:
         return None
     # The rows are the product's inner dimension here, and of size 1 in `ids`.
     fitted = walk.fitted(ids, [*shape[:-2], 2, shape[-1]])

@@ -35,8 +35,9 @@ class LayerInputs:
     weights: NDArray[np.float64]
 
     def moments(self) -> NDArray[np.float64]:
-        """``(G, K, K)`` second moments of the quantized rows, as weighted."""
-        rows = self.quantized * np.sqrt(self.weights).astype(np.float32)[:, None]
+        """``(G, K, K)`` second moments of the quantized rows, as weighted, up to a factor."""
+        share = self.weights / self.weights.max()
+        rows = self.quantized * np.sqrt(share).astype(np.float32)[:, None]
         return (rows.transpose(0, 2, 1) @ rows).astype(np.float64)
 
     def error(self, weight: Floats) -> Floats:

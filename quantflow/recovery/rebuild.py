@@ -22,6 +22,11 @@ Floats = NDArray[np.float32]
 Steps = NDArray[np.int8]
 
 
+MOST_INPUTS = 8192
+"""Inputs of a layer, K, up to which it is rounded by the output: memory grows with their square,
+to 2 GB here, and time with their cube."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A layer's integers, rounded in two ways, each with the bias as it is and corrected.
@@ -72,7 +77,7 @@ def rebuild(
     axis = None if scales.size == 1 else 1
     nearest = quantize_weight(weight, scales, axis)
     rounded = nearest
-    if rounding:
+    if rounding and len(weight) <= MOST_INPUTS:
         change = recall(name, lambda: _packed(_round(parts, scales, inputs) - nearest))
         rounded = nearest + _unpacked(change, nearest.shape)
     errors = [
@@ -103,10 +108,14 @@ def _parts(matrix: Floats, groups: int) -> Floats:
 
 
 def _round(parts: Floats, scales: Floats, inputs: LayerInputs) -> Steps:
-    """``(K, N)`` int8."""
+    """``(K, N)`` int8; to the nearest where moments are beyond what float32 holds."""
     groups, depth, width = parts.shape
     along = scales.reshape(1, 1, 1) if scales.size == 1 else scales.reshape(groups, 1, width)
-    steps = round_weight(parts, along, inputs.moments())
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = inputs.moments()
+    if not np.isfinite(moments).all():
+        moments = np.zeros_like(moments)
+    steps = round_weight(parts, along, moments)
     return np.ascontiguousarray(steps.transpose(1, 0, 2)).reshape(depth, groups * width)
 
 

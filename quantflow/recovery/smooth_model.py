@@ -22,7 +22,8 @@ from quantflow.graph.layer_settings import LayerSettings
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.views import Reader, reader
-from quantflow.recovery.fold import find_fold
+from quantflow.recovery.classes import Ids
+from quantflow.recovery.fold import Fold, find_fold
 from quantflow.recovery.query_key import balance
 from quantflow.recovery.recall import Recall
 from quantflow.recovery.rescale import can_apply, constant_of, rescale
@@ -111,36 +112,41 @@ def _smooth_tensor(
     fold = find_fold(value, axis, frozenset(x.node for x in layers))
     if fold is not None and not can_apply(model, fold):
         fold = None
-    if fold is None and not (multiply and axis == -1):
-        return None
     (rows,) = seen.rows.values()
     if not len(rows):
         return None
     channels = _channels(rows, seen.channel_absmax)
     readers = [_reader(model, layer, settings) for layer in layers]
-    classes = np.arange(len(channels.low)) if fold is None else fold.classes
+    single = np.arange(len(channels.low))
+    ways: list[Fold | None] = [fold] if fold is not None else []
+    if multiply and axis == -1 and (fold is None or fold.classes.max() < single[-1]):
+        ways.append(None)
+    for way in ways:
+        classes = single if way is None else way.classes
 
-    def search() -> Any:
-        symmetric = settings.tensors[tensor].symmetric
-        found = smooth(channels, readers, classes, symmetric=symmetric)
-        return None if found is None else {**asdict(found), "scale": found.scale.tolist()}
+        def search(classes: Ids = classes) -> Any:
+            symmetric = settings.tensors[tensor].symmetric
+            found = smooth(channels, readers, classes, symmetric=symmetric)
+            return None if found is None else {**asdict(found), "scale": found.scale.tolist()}
 
-    noted = recall(f"smoothing\n{tensor}", search)
-    if noted is None:
-        return None
-    scale = np.array(noted["scale"], np.float32)
-    found = Smoothed(noted["name"], scale, noted["before"], noted["after"])
-    if found.gain < (MIN_GAIN_OF_MULTIPLY if fold is None else MIN_GAIN):
-        return None
-    rescale(model, tensor, layers, found.scale, fold)
-    return SmoothedTensor(
-        tensor=tensor,
-        group=record.group_of(tensor),
-        how="multiplied" if fold is None else "folded",
-        scale=found.name,
-        error_before=found.before,
-        error_after=found.after,
-    )
+        how = "multiplied" if way is None else "folded"
+        noted = recall(f"smoothing, {how}\n{tensor}", search)
+        if noted is None:
+            continue
+        scale = np.array(noted["scale"], np.float32)
+        found = Smoothed(noted["name"], scale, noted["before"], noted["after"])
+        if found.gain < (MIN_GAIN_OF_MULTIPLY if way is None else MIN_GAIN):
+            continue
+        rescale(model, tensor, layers, found.scale, way)
+        return SmoothedTensor(
+            tensor=tensor,
+            group=record.group_of(tensor),
+            how=how,
+            scale=found.name,
+            error_before=found.before,
+            error_after=found.after,
+        )
+    return None
 
 
 def _channels(rows: Floats, absmax: Floats) -> Channels:

@@ -26,7 +26,7 @@ def passes_sheet(optimize: OptimizeRecord) -> Sheet:
     parts = [*optimize.notes]
     if optimize.passes:
         parts.append(
-            f"Error: {optimize.metric} of {optimize.samples} calibration samples, everything INT8 "
+            f"Error: {optimize.metric} of {optimize.samples} held-out samples, everything INT8 "
             "(emulated)."
         )
     multiplied = sum(x.how == "multiplied" for x in optimize.tensors)

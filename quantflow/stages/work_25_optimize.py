@@ -42,7 +42,7 @@ from quantflow.stages.stage import Context
 from quantflow.tasks.metrics import METRICS, Metric
 
 SAMPLES = 32
-"""Calibration samples that passes are judged on."""
+"""Held-out samples that passes are judged on: what they were chosen by flatters them."""
 
 PROVEN_SAMPLES = 4
 """Calibration samples that the float model is compared with its transformed self on."""
@@ -183,8 +183,8 @@ class _Job:
 
     @cached_property
     def probe(self) -> Probe:
-        """The calibration samples that passes are judged on, and the float model on them."""
-        samples = SampleSet(self.context.folder("10_set") / "calibration")
+        """The samples that passes are judged on, and the float model on them."""
+        samples = SampleSet(self.context.folder("10_set") / "heldout")
         count = min(SAMPLES, self.context.config.plan.samples, len(samples))
         runner = OnnxRuntimeRunner(self.static(self.start.model), self.context.config.runtime)
         probe = Probe(
@@ -230,5 +230,5 @@ class _Job:
                 if np.issubdtype(array.dtype, np.floating):
                     largest = float(np.abs(array).max(initial=0.0)) or 1.0
                     difference = float(np.abs(array - found[name]).max(initial=0.0))
-                    worst = max(worst, difference / largest)
+                    worst = max(worst, np.nan_to_num(difference / largest, nan=np.inf))
         return worst

@@ -52,7 +52,7 @@ def test_moments_mean_and_size_by_their_definitions(groups: int) -> None:
     assert np.allclose(found.mean(error), weighted, atol=1e-5)
     for g in range(groups):
         rows = found.quantized[g].astype(np.float64)
-        moments = sum(np.outer(rows[r], rows[r]) / power[r] for r in range(12))
+        moments = sum(np.outer(rows[r], rows[r]) * min(power) / power[r] for r in range(12))
         assert np.allclose(found.moments()[g], moments, rtol=1e-4, atol=1e-6)
 
 

@@ -175,3 +175,31 @@ def test_rows_that_tell_nothing_give_nothing() -> None:
             is None  # fmt: skip
     nothing = np.zeros_like(weight)
     assert rebuild("l", nothing, bias, 1, rows, params, "per-channel", never, rounding=True) is None
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-40, 1e25])
+def test_outputs_beyond_what_squares_hold_leave_sane_integers(size: float) -> None:
+    weight, _, rows, params = made(0)
+    small = (weight * size).astype(np.float32)
+    found = rebuild("l", small, None, 1, rows, params, "per-tensor", compute, rounding=True)
+    if found is None:  # nothing to judge by
+        return
+    away = found.rounded.weight.astype(int) - found.nearest.weight
+    assert np.abs(away).max() <= 3 and np.isfinite(found.record.error_rounded)
+
+
+def test_rows_beyond_what_squares_hold_are_rounded_to_the_nearest() -> None:
+    weight, _, rows, _ = made(0)
+    rows = (rows / np.abs(rows).max() * 1e25).astype(np.float32)
+    params = activation_params(float(rows.min()), float(rows.max()), symmetric=False)
+    found = rebuild("l", weight, None, 1, rows, params, "per-channel", compute, rounding=True)
+    assert found is not None and np.array_equal(found.rounded.weight, found.nearest.weight)
+
+
+def test_a_layer_of_too_many_inputs_is_rounded_to_the_nearest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weight, bias, rows, params = made(0)
+    monkeypatch.setattr("quantflow.recovery.rebuild.MOST_INPUTS", len(weight) - 1)
+    found = rebuild("l", weight, bias, 1, rows, params, "per-channel", never, rounding=True)
+    assert found is not None and np.array_equal(found.rounded.weight, found.nearest.weight)

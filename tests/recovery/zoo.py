@@ -139,6 +139,12 @@ FOLDED = {
         {**RMS_WEIGHTS, "w": _w(4, 4)}, "n", range(4), "n"),
     "gated": _case(
         vectors(GATE + "e = Mul(c, u) y = MatMul(e, wd)"), GATE_WEIGHTS, "e", range(6), "u"),
+    "a factor a row": _case(
+        vectors("h = MatMul(x, w1) f = MatMul(x, wr) e = Mul(h, f) y = MatMul(e, w2)"),
+        {"w1": _w(4, 6), "wr": _w(4, 1, seed=1), "w2": _w(6, 4)}, "e", range(6), "h"),
+    "a factor a row, the other way round": _case(
+        vectors("h = MatMul(x, w1) f = MatMul(x, wr) e = Mul(f, h) y = MatMul(e, w2)"),
+        {"w1": _w(4, 6), "wr": _w(4, 1, seed=1), "w2": _w(6, 4)}, "e", range(6), "h"),
     "gated, the other way round": _case(
         vectors(GATE + "e = Mul(u, c) y = MatMul(e, wd)"), GATE_WEIGHTS, "e", range(6), "u"),
     "half of an error function": _case(
@@ -263,6 +269,14 @@ UNFOLDED = {
         vectors("f = MatMul(x, wf) v = Slice(f, to0, to1, axis) u = MatMul(v, w2) "
                 "t = MatMul(f, w3) y = Add(u, t)"),
         {**FUSED_WEIGHTS, "w2": _w(4, 4), "w3": _w(12, 4)}, "v", (), ""),
+    "a vector in front": _case(
+        vectors("h = MatMul(x, w1) t = Transpose<perm=[0,2,1]>(h) u = MatMul(v, t) "
+                "y = MatMul(u, w2)").replace("(float[2,3,4] y)", "(float[2,4] y)").replace(
+                    "(float[2,3,4] x)", "(float[2,3,4] x, float[4] v)"),
+        {"w1": _w(4, 4), "w2": _w(3, 4)}, "u", (), ""),
+    "channels that padding moves": _case(
+        images("a = Conv(x, w1, b1) p = Pad(a, pm) y = Conv<pads=[1,1,1,1]>(p, w2)", "2,4,3,3"),
+        {**CONVS, "pm": np.int64([0, 1, 0, 0, 0, -1, 0, 0])}, "p", (), ""),
     "ones around": _case(
         images("a = Conv(x, w1, b1) p = Pad(a, ps, one) y = Conv<pads=[1,1,1,1]>(p, w2)",
                "2,4,4,5"),
