@@ -503,3 +503,15 @@ def test_the_default_chip_is_one_that_atc_knows() -> None:
 def test_input_types_are_numpy_types() -> None:
     for name in get_args(c.InputConfig.model_fields["dtype"].annotation):
         assert np.dtype(name).name == name
+
+
+def test_what_a_tokenizer_fills_is_integer() -> None:
+    shape = ["batch", 8]
+    inputs: dict[str, dict[str, Any]] = {"ids": {"shape": shape}, "mask": {"shape": shape}}
+    tokenizer = {"tokenizer": "t.json", "names": {"ids": "input_ids", "mask": "attention_mask"}}
+    tree = with_keys(model__inputs=inputs, set__preprocess=tokenizer)
+    problem = only(tree)
+    assert problem.code == "QF103" and "fills 'ids' with integers" in problem.what
+    assert "[model.inputs.ids] takes dtype = 'int64'" in problem.what
+    inputs["ids"]["dtype"] = "int32"
+    check_config(with_keys(model__inputs=inputs, set__preprocess=tokenizer), base=Path())

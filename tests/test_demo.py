@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -151,12 +150,12 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_bytes(demo: Path, tmp_p
     assert contents(directory) == contents(demo)
 
 
-def test_the_drift_gate_refuses_code_for_prose(demo: Path, tmp_path: Path) -> None:
-    shutil.copytree(demo / "00_model", tmp_path / "run" / "00_model")  # it is the same model
+def test_the_drift_gate_refuses_code_for_prose(tmp_path: Path) -> None:
     config = CONFIG.with_name("code.toml")
     run = f'run.directory="{tmp_path / "run"}"'
-    command = [sys.executable, "-m", "quantflow", "build-set", "-q", "--config", str(config)]
-    command += ["--set", run, *SMALL[:6]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    base = [sys.executable, "-m", "quantflow"]
+    rest = ["-q", "--config", str(config), "--set", run, *SMALL[:6]]
+    assert subprocess.run([*base, "prepare", *rest], check=False).returncode == 0
+    done = subprocess.run([*base, "build-set", *rest], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "text." in done.stdout

@@ -44,7 +44,7 @@ def doctor(
     else:
         for check in checks:
             print(check)
-        print(_last_line(checks))
+        print(_last_line(checks, config))
     raise typer.Exit(code)
 
 
@@ -85,9 +85,10 @@ def _project(loaded: LoadedConfig) -> Iterator[Check]:
     yield from checks.sample_checks(RunDirectory(loaded.run_directory))
 
 
-def _last_line(checks: list[Check]) -> str:
+def _last_line(checks: list[Check], config: Path) -> str:
     errors = sum(check.level == "error" for check in checks)
     warnings = sum(check.level == "warn" for check in checks)
     if errors:
         return f"{errors} to mend, {warnings} warnings"
-    return f"ready, {warnings} warnings | next: quantflow run --limit 8"
+    try_out = f"quantflow run --config {config} --limit 8 --set run.directory=try"
+    return f"ready, {warnings} warnings | next: {try_out}"

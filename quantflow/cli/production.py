@@ -77,7 +77,7 @@ def profile(
     Examples:
       quantflow profile --output production.safetensors
       quantflow profile --source jsonl:today.jsonl --samples 1000
-      quantflow build-set --set set.profile=production.safetensors
+      quantflow watch --profile production.safetensors
     """
     from quantflow.calibration.profile.profile_file import save_profile
     from quantflow.cli.production_output import check_output
@@ -101,7 +101,8 @@ def profile(
         f"{made.samples} samples, {made.effective:.1f} effective; {len(made.names)} features, "
         f"{len(made.tensors)} tensors; {output.stat().st_size:,} bytes"
     )
-    print(f"WRITTEN {output} | next: set.profile = {str(output)!r}, or quantflow watch --profile")
+    following = f"set.profile = {str(output)!r}, or quantflow watch --profile {output}"
+    print(f"WRITTEN {output} | next: {following}")
 
 
 def watch(

@@ -132,7 +132,9 @@ def _problems_of(
             yield Problem("QF102", f"unknown key {name!r}", where=place, fix=fix)
         else:
             message = entry["msg"].removeprefix("Value error, ")
-            given = "" if entry["type"] == "missing" else f" (given: {entry['input']!r:.80})"
+            shown = repr(entry["input"])
+            section = isinstance(entry["input"], dict) and len(shown) > 80
+            given = f" (given: {shown:.80})" if entry["type"] != "missing" and not section else ""
             messages.setdefault(place, []).append(message + given)
     for place, parts in messages.items():
         yield Problem("QF103", "; or: ".join(parts), where=place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -232,7 +232,10 @@ class SetConfig(Section):
     @model_validator(mode="after")
     def _something_to_match(self) -> SetConfig:
         if self.deployment is not None and self.profile is not None:
-            raise ValueError("give [set.deployment] or 'profile', which stands in for it, not both")
+            raise ValueError(
+                "give [set.deployment] or 'profile', which stands in for it, not both: take "
+                "[set.deployment] out of the file"
+            )
         if self.selection == "match" and self.deployment is None and self.profile is None:
             raise ValueError("selection 'match' needs [set.deployment] or 'profile' to match")
         return self
@@ -490,6 +493,20 @@ class Config(Section):
     task: TaskConfig | None = None
     runtime: RuntimeConfig = RuntimeConfig()
     atc: AtcConfig = AtcConfig()
+
+    @model_validator(mode="after")
+    def _tokens_are_integers(self) -> Config:
+        preprocess = self.set.preprocess
+        fields = preprocess.names or {name: name for name in get_args(TokenizerField)}
+        for name, given in self.model.inputs.items() if preprocess.tokenizer is not None else ():
+            if fields.get(name) in ("input_ids", "token_type_ids") and "float" in given.dtype:
+                if self.model.factory is None and "dtype" not in given.model_fields_set:
+                    continue  # that of the file is taken
+                raise ValueError(
+                    f"the tokenizer fills {name!r} with integers: its [model.inputs.{name}] takes "
+                    "dtype = 'int64'"
+                )
+        return self
 
     @model_validator(mode="after")
     def _figures_have_their_task(self) -> Config:

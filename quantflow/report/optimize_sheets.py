@@ -24,7 +24,9 @@ def passes_sheet(optimize: OptimizeRecord) -> Sheet:
         for x in optimize.passes
     )
     parts = [*optimize.notes]
-    if optimize.passes:
+    if not optimize.passes:
+        rows = (("none", "no pass is on, or none had anything to do", "-", "-", "-"),)
+    else:
         parts.append(
             f"Error: {optimize.metric} of {optimize.samples} held-out samples, everything INT8 "
             "(emulated)."

@@ -51,7 +51,7 @@ def test_keys_may_be_any_text(tmp_path: Path) -> None:
     assert Journal(tmp_path / "j").entries == {key: key for key in keys}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(values=st.lists(st.floats(allow_nan=False), max_size=5))
 def test_floats_read_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, values: list[float]

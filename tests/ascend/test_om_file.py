@@ -74,9 +74,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         read_om_header(tmp_path / "none.om")
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_hostile_tables_and_messages_do_no_harm(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(om_bytes())

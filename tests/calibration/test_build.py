@@ -217,7 +217,7 @@ def test_sets_are_byte_identical_in_another_process_and_differ_with_the_seed(
     assert content("a") != content("c")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(count=st.integers(0, 200), seed=st.integers(0, 2**32 - 1), stream=st.integers(0, 2))
 def test_a_shuffled_order_is_a_permutation(count: int, seed: int, stream: int) -> None:
     assert sorted(shuffled(count, seed=seed, stream=stream)) == list(range(count))

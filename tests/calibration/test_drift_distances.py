@@ -40,14 +40,14 @@ def _histogram(values: list[int]) -> np.ndarray:
     return np.bincount(values, minlength=7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(a=_COLUMN, b=_COLUMN)
 def test_ks_is_that_of_scipy_with_ties(a: list[int], b: list[int]) -> None:
     expected = stats.ks_2samp(a, b, method="asymp").statistic
     assert ks_distance(_histogram(a), _histogram(b)) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(a=_COLUMN, b=_COLUMN, scale=st.sampled_from([1.0, 0.3, 1e6]))
 def test_wasserstein_is_that_of_scipy_over_the_spread_of_the_mixture(
     a: list[int], b: list[int], scale: float
@@ -60,7 +60,7 @@ def test_wasserstein_is_that_of_scipy_over_the_spread_of_the_mixture(
     assert found == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(p=_COUNTS, q=_COUNTS)
 def test_jensen_shannon_is_that_of_scipy(p: list[int], q: list[int]) -> None:
     expected = jensenshannon(p, q, base=2)
@@ -68,7 +68,7 @@ def test_jensen_shannon_is_that_of_scipy(p: list[int], q: list[int]) -> None:
     assert jensen_shannon(np.array(p), np.array(q)) == pytest.approx(expected, abs=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(p=_COUNTS, q=_COUNTS)
 def test_chi_square_is_cramers_v_of_equal_samples(p: list[int], q: list[int]) -> None:
     a, b = np.array(p) * sum(q), np.array(q) * sum(p)  # as many of each
@@ -79,7 +79,7 @@ def test_chi_square_is_cramers_v_of_equal_samples(p: list[int], q: list[int]) ->
     assert chi_square_distance(a, b) == pytest.approx(float(chi_square_distance(b, a)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(p=_COUNTS, q=_COUNTS)
 def test_the_stability_index_is_jeffreys_divergence(p: list[int], q: list[int]) -> None:
     a, b = np.array(p) + 1, np.array(q) + 1  # no empty bin, so that the floor does nothing
@@ -96,7 +96,7 @@ def test_an_empty_bin_counts_half_a_sample() -> None:
     assert stability_index(p, q) == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=st.integers(1, 30), other=st.integers(1, 30), data=st.data())
 def test_surprise_is_the_root_of_bits_of_the_exact_probability(
     size: int, other: int, data: st.DataObject
@@ -108,7 +108,7 @@ def test_surprise_is_the_root_of_bits_of_the_exact_probability(
     assert float(found) ** 2 == pytest.approx(-np.log2(probability), abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(a=_COLUMN, b=_COLUMN)
 def test_samples_beyond_the_extremes_are_counted(a: list[int], b: list[int]) -> None:
     expected = max(sum(x < min(b) for x in a), sum(x > max(b) for x in a))

@@ -282,7 +282,7 @@ def test_fingerprints_are_small_and_can_be_taken_and_joined() -> None:
     assert hygiene_report({}).sets == ()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(order=st.permutations(range(24)))
 def test_the_report_does_not_depend_on_the_order_of_the_samples(order: list[int]) -> None:
     texts = _texts(12)

@@ -111,7 +111,7 @@ def test_a_template_with_one_word_changed_is_one_group_however_large() -> None:
     assert len(np.unique(groups)) == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**16), count=st.integers(1, 60))
 def test_groups_do_not_depend_on_the_order(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def test_groups_do_not_depend_on_the_order(seed: int, count: int) -> None:
     assert _partition(groups) == _partition(back)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_groups_are_connected_components(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 14))

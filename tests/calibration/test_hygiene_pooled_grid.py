@@ -94,7 +94,7 @@ def test_groups_are_those_of_all_correlations() -> None:
     assert {frozenset(np.flatnonzero(groups == g).tolist()) for g in groups} == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**16))
 def test_groups_do_not_depend_on_the_order(seed: int) -> None:
     rng = np.random.default_rng(seed)

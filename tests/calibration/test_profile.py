@@ -42,7 +42,7 @@ def _reach(x: np.ndarray, step: float) -> np.ndarray:
     return np.maximum(step, (np.abs(x - middle) + step) / 16) / 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.floats(-1e6, 1e6) | st.integers(-2, 2).map(float), min_size=1, max_size=300),
     st.lists(st.floats(-2e6, 2e6), max_size=20),

@@ -117,7 +117,7 @@ def test_dtypes_that_would_change_the_values_are_refused(value: Any, dtype: str)
     assert f"{dtype}, found" in text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     array=hnp.arrays(st.sampled_from(["int64", "int32", "uint8", "bool"]), 3),
     dtype=st.sampled_from(["int64", "int32", "uint8", "bool", "float32"]),

@@ -293,9 +293,7 @@ def test_the_digest_of_a_function_is_that_of_its_module(tmp_path: Path) -> None:
 _TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(_TEXT, min_size=1, max_size=8))
 def test_jsonl_gives_back_any_text(tmp_path: Path, texts: list[str]) -> None:
     rows = [{"text": text} for text in texts]

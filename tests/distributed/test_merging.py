@@ -81,7 +81,7 @@ def _bits(collection: Collection) -> dict[str, Any]:
     return {name: frozen(asdict(found)) for name, found in collection.tensors.items()}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=14),
     st.integers(1, 4),
@@ -97,7 +97,7 @@ def test_workers_find_what_one_process_finds(
         assert _bits(found) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=8),
     st.integers(0, 9),

@@ -64,7 +64,7 @@ FACTORS = st.tuples(FLOAT32, st.integers(-128, 127), st.lists(FLOAT32, min_size=
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes=st.dictionaries(NAMES, FACTORS, max_size=4))
 def test_protobufs_reader_and_ours_get_back_every_factor_exactly(nodes):
     record, factors = record_and_factors(nodes)
@@ -84,7 +84,7 @@ def test_protobufs_reader_and_ours_get_back_every_factor_exactly(nodes):
     assert [entry.scale_d for entry in ours.values()] == [f.scale_d for f in factors]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.dictionaries(NAMES, FACTORS, max_size=3))
 def test_we_read_what_protobuf_writes(nodes):
     message = MESSAGE()
@@ -147,7 +147,7 @@ def test_anything_else_is_refused(text):
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_breaks_the_reader(text):
     with contextlib.suppress(QuantflowError):
         read_record(text)

@@ -121,7 +121,7 @@ def test_a_sum_beyond_2_to_the_24_is_cut_in_parts_and_exact(op_type):
     assert np.array_equal(run(model, x)["y"], expected["y"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     groups=st.integers(1, 3),
     inner=st.integers(1, 90),

@@ -38,7 +38,7 @@ def test_a_planted_overflow_is_infinite_and_an_island_holds_it(optimize):
     assert run(half, x, optimize=optimize)["y"] == np.inf
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     x=arrays(np.float32, (3, 4), elements=st.floats(-300, 300, width=32)),
     w=arrays(np.float32, (4, 5), elements=st.floats(-300, 300, width=32)),

@@ -56,7 +56,7 @@ def deploy_by_hand(w, bias, scale, offset, packed, kind, rows):
     return ir.Model(graph, ir_version=10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 5),
     k=st.integers(1, 40),

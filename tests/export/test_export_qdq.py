@@ -21,7 +21,7 @@ from tests.export.builders import (
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     k=st.integers(1, 9),
     n=st.integers(1, 9),
@@ -82,7 +82,7 @@ def one_side(exported: Exported, side: Side) -> ir.Model:
     return qdq_model(exported.model, exported.record, exported.factors, side)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     k=st.integers(1, 40),
     n=st.integers(1, 9),

@@ -113,7 +113,7 @@ def test_average_pooling_is_int8_where_it_divides_by_one_number(attributes: str,
     assert says in reason and bool(says) == bool(reason)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     op_type=st.sampled_from(["Conv", "ConvTranspose"]),
     groups=st.integers(1, 3),

@@ -238,7 +238,7 @@ def graphs(draw: st.DrawFn) -> tuple[onnx.ModelProto, int]:
     return build(text, weights), len(outputs)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(graphs())
 def test_the_chain_of_any_graph_s_segments_is_the_graph(case: tuple[onnx.ModelProto, int]) -> None:
     described = describe(case[0], {"batch": 2}, mask=None)

@@ -43,7 +43,7 @@ def test_relative_error_is_a_ratio_of_norms() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_noise_to_signal_is_a_ratio_of_energies(seed: int, size: int) -> None:
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def test_noise_on_nothing_is_infinite_and_nothing_on_nothing_is_none() -> None:
     assert noise_to_signal(zero, np.ones(3, np.float32)) == np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9))
 def test_kl_is_that_of_scipy_averaged_over_positions(seed: int, rows: int, classes: int) -> None:
     rng = np.random.default_rng(seed)

@@ -27,7 +27,7 @@ def beyond(x: np.ndarray) -> np.ndarray:
     return np.maximum(np.abs(x.astype(np.float64)) - FLOAT32_MAX * (1 - 2.0**-7), 0)
 
 
-FAST = settings(max_examples=150, deadline=None)
+FAST = settings(max_examples=150)
 
 
 def inside(low: float, high: float, count: int = 257) -> np.ndarray:

@@ -17,7 +17,7 @@ def draws(count: int, seed: int, resamples: int) -> list[np.ndarray]:
     return [np.repeat(np.arange(count), row) for row in times]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(1, 5), st.integers(1, 12), st.floats(0, 0.6), st.integers(0, 2**32 - 1)
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_one_unit_has_no_spread_and_a_row_without_any_has_no_mean() -> None:
     np.testing.assert_array_equal(found, [[2.0, np.nan]] * 10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_places_are_scipys_ordinal_ranks_from_the_largest(
     columns: int, rows: int, seed: int
@@ -84,7 +84,7 @@ def test_places_are_scipys_ordinal_ranks_from_the_largest(
     np.testing.assert_array_equal(rank_rows(values), expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_without_ties_the_correlation_is_scipys_spearman(
     columns: int, rows: int, seed: int

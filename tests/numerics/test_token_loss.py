@@ -26,7 +26,7 @@ def test_by_hand() -> None:
     assert mean_token_loss(np.array([0, 1, 0]), logits) == pytest.approx(found.mean())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 200), st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_as_torch_has_it(length: int, words: int, seed: int) -> None:
     logits, tokens = text(length, words, seed)

@@ -63,7 +63,7 @@ def test_the_p_value_is_that_of_counting_all_orders(n: int, m: int) -> None:
         assert exceedance_p_value(k, n, m) == pytest.approx(enumerated(k, n, m), rel=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 300), st.integers(1, 300), st.data())
 def test_the_p_value_is_a_ratio_of_binomials(n: int, m: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, m))
@@ -82,7 +82,7 @@ def test_the_p_value_is_the_share_seen_in_simulation() -> None:
         assert seen == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / draws) + 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_two_sided_p_value_bounds_that_of_counting_all_draws(n: int, m: int, seed: int) -> None:
     # Every way to say which of n + m samples are held-out ones, for any lows with any highs.
@@ -250,7 +250,7 @@ def test_a_sample_without_any_value_is_no_nan() -> None:
 # --- what counts as outside --------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(-1600, 1600), st.integers(0, 1600), st.sampled_from([0.2, 0.4, 0.6, 2.0]))
 def test_less_than_half_a_step_beyond_does_not_count(start: int, width: int, part: float) -> None:
     # The step of the range that INT8 would have: zero is always in it.
@@ -310,7 +310,7 @@ def test_what_the_range_in_force_clips_is_said_beside_it() -> None:
     assert found.verdict == "pass"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 3), st.floats(0.05, 3))
 def test_the_outside_share_is_numpy_s(seed: int, below: float, above: float) -> None:
     values = np.random.default_rng(seed).normal(size=4000).astype(np.float32)

@@ -30,7 +30,7 @@ def _spread(d: Density, per_bin: int) -> NDArray[np.float64]:
     return d.left[:, None] + (d.right - d.left)[:, None] * position
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(0.05, 3), st.floats(0.05, 3), st.floats(0.01, 1), st.integers(0, 99))
 def test_the_closed_form_is_the_integral(low: float, high: float, step: float, seed: int) -> None:
     values = np.random.default_rng(seed).standard_normal(40).astype(np.float32)

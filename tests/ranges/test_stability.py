@@ -84,13 +84,13 @@ def test_every_tensor_is_compared_on_the_same_subsets() -> None:
     np.testing.assert_allclose(found[2], found[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 5000))
 def test_sizes_double_from_eight_to_half_of_the_samples(samples: int) -> None:
     assert subset_sizes(samples) == [8 * 2**i for i in range(20) if 8 * 2**i <= samples // 2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(16, 80))
 def test_spreads_are_shares_and_the_same_every_time(seed: int, samples: int) -> None:
     some = {"t": extremes(np.random.default_rng(seed), samples)}

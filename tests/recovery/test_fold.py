@@ -55,7 +55,7 @@ def check_scaled(name: str, of_class: list[float]) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDED)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.data())
 def test_outputs_stay_and_the_tensor_is_divided(name: str, data: st.DataObject) -> None:
     count = max(FOLDED[name].classes) + 1
@@ -109,7 +109,7 @@ def test_who_shares_a_constant_keeps_it(name: str) -> None:
     assert np.array_equal(kept, constant_of(nodes_by_name(made.model)[other], index))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(FACTORS, min_size=4, max_size=4))
 def test_without_a_fold_a_mul_divides_for_the_layers_alone(scale: list[float]) -> None:
     made = graph(

@@ -19,7 +19,7 @@ def magnitudes(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.exp(rng.normal(size=COUNT)).astype(np.float32) for _ in range(2))  # type: ignore[return-value]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     arrays(np.float32, COUNT, elements=NUMBERS),
     arrays(np.float32, COUNT, elements=NUMBERS),

@@ -16,7 +16,7 @@ def samples(*lengths: int) -> list[dict[str, Any]]:
     return [{"x": np.full(n, i, np.float32), "id": np.int64(i)} for i, n in enumerate(lengths)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 4), max_size=30), st.integers(1, 7))
 def test_every_sample_is_in_exactly_one_batch_of_the_given_size(
     lengths: list[int], size: int
@@ -34,7 +34,7 @@ def test_every_sample_is_in_exactly_one_batch_of_the_given_size(
     assert sorted(seen) == list(range(len(lengths)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 3), max_size=25), st.integers(1, 6))
 def test_only_the_last_batch_of_a_shape_is_padded_and_order_is_kept_within_it(
     lengths: list[int], size: int

@@ -140,7 +140,7 @@ def test_whoever_was_dropped_stays_behind_when_later_samples_are_easier() -> Non
     assert found.scores[4].one_in.damage > found.scores[0].one_in.damage
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 9), st.integers(2, 24), st.integers(1, 5), st.integers(0, 2**16))
 def test_every_group_is_measured_on_the_first_samples_without_a_gap(
     groups: int, samples: int, batch: int, seed: int

@@ -102,7 +102,7 @@ def test_a_model_that_costs_nothing_costs_as_much_as_itself() -> None:
     assert CostModel({}, {}, 0.0).of([]) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=6))
 def test_what_a_group_saves_is_what_the_plan_costs_less(sizes: list[tuple[int, int]]) -> None:
     int8 = {f"g{i}": float(a) for i, (a, _) in enumerate(sizes)}

@@ -175,7 +175,7 @@ def test_a_text_foretold_badly_is_worse_than_one_foretold_well() -> None:
     assert bad > good and damage == pytest.approx(bad - good) and not metric.needs_reference
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.permutations(range(5)), st.sampled_from(sorted(METRICS)))
 def test_the_order_is_that_of_damage_whichever_way_the_metric_points(
     listed: list[int], name: str

@@ -152,7 +152,7 @@ def test_what_is_not_finite_is_kept() -> None:
     assert np.isnan(found[[0, 3]]).all() and (found[[1, 2]] == 0).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 14), st.integers(2, 4), st.integers(0, 2**16))
 def test_workers_measure_what_one_process_does_and_share_the_batches(
     count: int, workers: int, seed: int

@@ -48,7 +48,7 @@ def resampled(damage: np.ndarray, seed: int) -> np.ndarray:
     return np.array([damage[:, np.repeat(np.arange(count), row)].mean(axis=1) for row in times])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(2, 6), st.integers(2, 12), st.integers(0, 2**16))
 def test_order_ties_places_and_stability_are_those_of_a_loop_over_resamples(
     count: int, samples: int, seed: int
@@ -97,7 +97,7 @@ def test_one_group_alone_has_its_place_and_no_stability() -> None:
     assert np.isnan(found.stability)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.permutations(range(5)))
 def test_the_order_is_that_of_damage_however_groups_are_listed(listed: list[int]) -> None:
     damages = {f"g{i}": ("ffn", [0.1 * (i + 1)] * 3) for i in listed}
@@ -182,7 +182,7 @@ def test_a_small_gain_is_no_worse_than_nothing() -> None:
 # --- fewer samples ------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 7), st.integers(2, 12), st.integers(0, 2**16))
 def test_where_samples_are_hard_for_all_alike_fewer_of_them_change_nothing(
     count: int, samples: int, seed: int
@@ -233,7 +233,7 @@ def test_a_group_behind_one_that_is_clearly_dropped_goes_on_where_it_is_tied() -
     assert survivors(found, 1) == [0, 2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 8), st.integers(2, 10), st.data())
 def test_nobody_who_may_be_among_the_first_is_dropped(
     count: int, samples: int, data: st.DataObject

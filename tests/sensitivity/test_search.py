@@ -293,7 +293,7 @@ def test_where_what_must_be_in_fp16_is_beyond_the_limits_it_alone_is_measured() 
 # --- whatever accuracy does ---------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.integers(1, 100), min_size=1, max_size=9),
     st.integers(0, 2**32 - 1),
@@ -335,7 +335,7 @@ def test_the_plan_meets_the_budget_if_any_set_tried_does_and_stays_within_the_li
         assert int8 / total >= least and (most is None or len(point.fp16_groups) <= most)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 300))
 def test_strides_go_from_the_first_to_the_last_and_widen_slowly(count: int) -> None:
     found = strides(count)

@@ -204,7 +204,7 @@ def test_verification_does_not_assume_that_accuracy_grows() -> None:
     assert len(run.chosen) == 3 and run.found.result.meets_budget
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 0.04), min_size=7, max_size=7), st.integers(0, 2**16))
 def test_the_plan_is_the_best_that_was_verified(damages: list[float], seed: int) -> None:
     table = dict(zip(SIX, np.random.default_rng(seed).uniform(0, 0.01, 6).tolist(), strict=True))

@@ -358,7 +358,7 @@ NODES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NODES, st.integers(0, 25))
 def test_no_graph_makes_the_linter_crash(
     nodes: list[tuple[str, list[str], dict[str, Any]]], opset: int

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quantflow.tasks.fidelity import fidelity
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     cosines=st.lists(st.floats(-1, 1), min_size=1, max_size=12),
     seed=st.integers(0, 2**32 - 1),

@@ -97,7 +97,7 @@ def test_only_metrics_of_outputs_ask_for_the_float_models(every: dict[str, Metri
     }  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
 def test_decibels_of_one_sample_are_its_signal_to_noise_ratio(seed: int, size: int) -> None:
     a, b = rand(size, 3, seed=seed), rand(size, 3, seed=seed + 1)
@@ -151,7 +151,7 @@ def test_perplexity_is_that_of_torchs_cross_entropy_and_its_damage_a_logarithm()
     assert metric.over_samples(np.array([1e4, 1e4])) == np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.integers(0, 9)), min_size=1, max_size=9))
 def test_a_weight_counts_like_that_many_equal_values(pairs: list[tuple[float, int]]) -> None:
     values, weights = (np.array(x, float) for x in zip(*pairs, strict=True))

@@ -39,7 +39,7 @@ def _by_pairs(embeddings: Any, scores: Any, draw: list[int]) -> float:
     return float(stats.spearmanr(x, y).statistic)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(count=st.integers(4, 14), seed=st.integers(0, 10**6))
 def test_the_score_is_scipys_spearman_over_the_upper_triangle(count: int, seed: int) -> None:
     embeddings, scores = _random(count, seed)
@@ -47,7 +47,7 @@ def test_the_score_is_scipys_spearman_over_the_upper_triangle(count: int, seed: 
     assert similarity_score(embeddings, scores) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     power=st.integers(-8, 8),

@@ -26,10 +26,12 @@ def leaving(profile: Profile, ends: Collection[str]) -> Profile:
     if profile.distinct < LEAST_DISTINCT:
         fail(
             "QF308",
-            f"a profile of {profile.distinct} different samples would tell single ones: it takes "
-            f"{LEAST_DISTINCT}, so that each of its histograms is of 4 or more",
+            f"only {profile.distinct} of the {profile.samples} samples that were read differ for "
+            f"the model: a profile takes {LEAST_DISTINCT}, so that none of its histograms is of "
+            "fewer than 4 and shows a single sample",
             where=profile.source,
-            fix="read more production samples, with --samples or set.deployment_samples",
+            fix="read more: a longer source, --samples or set.deployment_samples; where many were "
+            "read, see whether the tokenizer or preprocessing makes them all the same",
         )
     kept = {name: tensor for name, tensor in profile.tensors.items() if name not in ends}
     return replace(profile, tensors=kept, source=_without_ids(profile.source))
