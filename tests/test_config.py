@@ -505,7 +505,8 @@ def test_input_types_are_numpy_types() -> None:
         assert np.dtype(name).name == name
 
 
-def test_what_a_tokenizer_fills_is_integer() -> None:
+def test_what_a_tokenizer_fills_is_integer(tmp_path: Path) -> None:
+    (tmp_path / "t.json").touch()
     shape = ["batch", 8]
     inputs: dict[str, dict[str, Any]] = {"ids": {"shape": shape}, "mask": {"shape": shape}}
     tokenizer = {"tokenizer": "t.json", "names": {"ids": "input_ids", "mask": "attention_mask"}}
@@ -514,4 +515,4 @@ def test_what_a_tokenizer_fills_is_integer() -> None:
     assert problem.code == "QF103" and "fills 'ids' with integers" in problem.what
     assert "[model.inputs.ids] takes dtype = 'int64'" in problem.what
     inputs["ids"]["dtype"] = "int32"
-    check_config(with_keys(model__inputs=inputs, set__preprocess=tokenizer), base=Path())
+    check_config(with_keys(model__inputs=inputs, set__preprocess=tokenizer), base=tmp_path)
