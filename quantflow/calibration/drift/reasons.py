@@ -65,9 +65,10 @@ def _how(row: FeatureDrift) -> str:
     if row.test == "uncovered" and row.uncovered_fraction:
         share = f"{row.uncovered_fraction:.0%}"
         return f"{share} of deployment's samples lie beyond all of the calibration set's, "
-    if row.calibration_median is None or row.calibration_median == row.deployment_median:
+    if row.calibration_median is None:
         return ""
-    return f"median {row.calibration_median:.4g} against {row.deployment_median:.4g}, "
+    medians = [f"{x:.4g}" for x in (row.calibration_median, row.deployment_median)]
+    return f"median {medians[0]} against {medians[1]}, " if medians[0] != medians[1] else ""
 
 
 def _of_repeats(counts: DriftCounts, verdict: Verdict) -> Iterator[Reason]:
