@@ -189,9 +189,8 @@ def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
         figures.append(Figure(f"{of}: seconds", seconds, MOST_SECONDS.get(of), "at most"))
         most = MOST_PASSES.get(label)
         figures.append(Figure(f"{of}: passes", seconds / plain, most, "at most"))
-        figures += (
-            [x for side in SIDES for x in one_side(of, context, side)] if label == ALL else []
-        )
+        for side in SIDES if label == ALL else ():
+            figures += one_side(of, context, side)
         _say(name, label, context)
     for plan in job.plans:
         context = _context(job, directory, ['plan.policy="auto"', *plan.overrides])

@@ -152,10 +152,12 @@ class _Walk:
         whole = node.inputs[0] if node is not None else None
         if whole is None or whole.is_graph_output():
             return None
-        for other in (x for use in whole.uses() for x in use.node.outputs if x is not value):
-            found = part_of(other)
-            if found is None or not found.beside(part):
-                return None
+        others = [x for use in whole.uses() for x in use.node.outputs if x is not value]
+        if not others and part.is_uniform(ids):  # nobody reads the rest: it may be scaled as well
+            return self.back(whole, part.with_axis(ids))
+        found = [part_of(other) for other in others]
+        if any(x is None or not x.beside(part) for x in found):
+            return None
         return self.back(whole, part.in_whole(ids, self.rest))
 
     def fitted(self, ids: Ids, shape: Sequence[int]) -> Ids:

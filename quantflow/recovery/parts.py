@@ -33,6 +33,14 @@ class Part:
         apart = self.stop <= other.start or other.stop <= self.start
         return self.axis == other.axis and apart
 
+    def with_axis(self, ids: Ids) -> Ids:
+        """Classes of the part, with the axis of the whole."""
+        return ids if self.kept else np.expand_dims(ids, self.axis)
+
+    def is_uniform(self, ids: Ids) -> bool:
+        """Whether the classes of the part are the same all along the axis."""
+        return self.with_axis(ids).shape[self.axis] == 1
+
     def in_whole(self, ids: Ids, rest: int) -> Ids:
         """Classes of the whole value, where `ids` are those of the part.
 
@@ -40,8 +48,7 @@ class Part:
             ids: broadcast to the part.
             rest: class of all that is not in the part.
         """
-        if not self.kept:
-            ids = np.expand_dims(ids, self.axis)
+        ids = self.with_axis(ids)
         shape = [self.size if i == self.axis else size for i, size in enumerate(ids.shape)]
         whole = np.full(shape, rest, np.int64)
         whole[(slice(None),) * self.axis + (slice(self.start, self.stop),)] = ids

@@ -161,6 +161,10 @@ FOLDED = {
         vectors(GROUPED), GROUPED_WEIGHTS, "c2", (0, 1, 0, 1, 2, 3, 2, 3), "v"),
     **{f"values by {x}": _case(vectors(body), FUSED_WEIGHTS, "c2", range(4), "f g")
        for x, body in FUSED.items()},
+    "the first of the vectors": _case(
+        f"{X} => (float[2,4] y) {{ n = LayerNormalization<axis=-1>(x, g, b) "
+        "f = Gather<axis=1>(n, at0) y = MatMul(f, w) }",
+        {**NORM, "w": _w(4, 4), "at0": np.int64(0)}, "f", range(4), "n"),
     "one head for all": _case(
         vectors("s = Softmax(x) v = MatMul(x, wv) v1 = Unsqueeze(v, one) p = MatMul(a, v1) "
                 "p1 = Transpose<perm=[0,2,1,3]>(p) c = Reshape(p1, xs) y = MatMul(c, wo)")
@@ -277,6 +281,10 @@ UNFOLDED = {
     "channels that padding moves": _case(
         images("a = Conv(x, w1, b1) p = Pad(a, pm) y = Conv<pads=[1,1,1,1]>(p, w2)", "2,4,3,3"),
         {**CONVS, "pm": np.int64([0, 1, 0, 0, 0, -1, 0, 0])}, "p", (), ""),
+    "the first of the vectors beside another": _case(
+        f"{X} => (float[2,4] y) {{ n = LayerNormalization<axis=-1>(x, g, b) "
+        "f = Gather<axis=1>(n, at0) s = Gather<axis=1>(n, at1) u = MatMul(f, w) y = Add(u, s) }",
+        {**NORM, **FUSED_WEIGHTS, "w": _w(4, 4)}, "f", (), ""),
     "ones around": _case(
         images("a = Conv(x, w1, b1) p = Pad(a, ps, one) y = Conv<pads=[1,1,1,1]>(p, w2)",
                "2,4,4,5"),
