@@ -516,3 +516,9 @@ def test_what_a_tokenizer_fills_is_integer(tmp_path: Path) -> None:
     assert "[model.inputs.ids] takes dtype = 'int64'" in problem.what
     inputs["ids"]["dtype"] = "int32"
     check_config(with_keys(model__inputs=inputs, set__preprocess=tokenizer), base=tmp_path)
+
+
+def test_a_value_in_place_of_a_section_is_said_to_be_one() -> None:
+    problem = only(with_keys(optimize=True))
+    assert problem.code == "QF103" and problem.where == "optimize"
+    assert problem.what == "a section with keys of its own is wanted (given: True)"

@@ -131,7 +131,7 @@ def _problems_of(
             fix = elsewhere or did_you_mean(name, known)
             yield Problem("QF102", f"unknown key {name!r}", where=place, fix=fix)
         else:
-            message = entry["msg"].removeprefix("Value error, ")
+            message = _PLAIN.get(entry["type"], entry["msg"].removeprefix("Value error, "))
             shown = repr(entry["input"])
             section = isinstance(entry["input"], dict) and len(shown) > 80
             given = f" (given: {shown:.80})" if entry["type"] != "missing" and not section else ""
@@ -139,6 +139,9 @@ def _problems_of(
     for place, parts in messages.items():
         yield Problem("QF103", "; or: ".join(parts), where=place)
 
+
+_PLAIN = {"model_type": "a section with keys of its own is wanted"}
+"""Instead of what pydantic says, by its type of error."""
 
 _ELSEWHERE = {
     "quantization.overrides.precision": "precision is given in plan.pins, where layers are named "
