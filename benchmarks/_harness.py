@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,6 +38,13 @@ class Figure:
         if self.better == "at least":
             return self.value >= self.target
         return self.value <= self.target
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock time."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def arguments(description: str) -> argparse.Namespace:

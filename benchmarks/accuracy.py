@@ -18,16 +18,17 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from _harness import Figure, finish, parser
+from _harness import Figure, finish, parser, seconds
 
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.optimize_record import OptimizeRecord
+from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import PolicyResult, SweepRecord
@@ -40,6 +41,7 @@ from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.workers import ALONE
 from quantflow.sensitivity.ledger import Ledger
 from quantflow.sensitivity.policy import plan_of, policy_none
+from quantflow.sensitivity.verification import Verifier
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
@@ -66,6 +68,12 @@ ABLATION: dict[str, frozenset[str]] = {
 
 SIDES: tuple[Side, ...] = ("weights", "activations")
 
+MOST_PASSES = {"smoothing and bias correction": 20.0}
+"""What an ablation may cost, in plain passes over the calibration samples."""
+
+MOST_SECONDS = {"minilm, rounding": 180.0}
+"""The same in seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -83,13 +91,6 @@ class Plan:
     name: str
     overrides: tuple[str, ...]
     targets: tuple[Target, ...]
-
-
-MOST_PASSES = {"smoothing and bias correction": 20.0}
-"""What an ablation may cost, in plain passes over the calibration samples."""
-
-MOST_SECONDS = {"minilm, rounding": 180.0}
-"""The same in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +200,14 @@ def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
     for label, on in ABLATION.items():
         passes = [f"optimize.{x}={str(x in on).lower()}" for x in PASSES]
         context = _context(job, directory, passes)
-        start = time.perf_counter()
-        run_stage(context, OPTIMIZE)
-        seconds = time.perf_counter() - start
-        figures += _of(f"{name}, {label}", everything_int8(context), ())
-        of = f"{name}, {label}"
-        figures.append(Figure(f"{of}: seconds", seconds, MOST_SECONDS.get(of), "at most"))
-        most = MOST_PASSES.get(label)
-        figures.append(Figure(f"{of}: passes", seconds / plain, most, "at most"))
+        took = seconds(partial(run_stage, context, OPTIMIZE))
+        of, (verifier, plan) = f"{name}, {label}", everything_int8(context)
+        figures += _of(of, verifier.run(plan), ())
+        figures.append(Figure(f"{of}: seconds", took, MOST_SECONDS.get(of), "at most"))
+        figures.append(Figure(f"{of}: passes", took / plain, MOST_PASSES.get(label), "at most"))
         for side in SIDES if label == ALL else ():
-            figures += one_side(of, context, side)
+            measures = verifier.one_side(plan, side)
+            figures += [Figure(f"{of}, {side} alone: {x.metric}", x.value) for x in measures]
         _say(name, label, context)
     for plan in job.plans:
         context = _context(job, directory, ['plan.policy="auto"', *plan.overrides])
@@ -234,28 +233,20 @@ def plain_pass(context: Context) -> float:
     model = bucket_model(load_model(context.folder("00_model") / "model.onnx"), dims)
     runner = OnnxRuntimeRunner(model, context.config.runtime)
     samples = SampleSet(context.folder("10_set") / "calibration")
-    taken = list[float]()
-    for _ in range(2):
-        start = time.perf_counter()
-        for _ in run_samples([runner], samples.first(len(samples)), record, dims):
+
+    def infer() -> None:
+        for _ in run_samples([runner], samples, record, dims):
             pass
-        taken.append(time.perf_counter() - start)
+
+    least = min(seconds(infer), seconds(infer))
     runner.close()
-    return min(taken)
+    return least
 
 
-def everything_int8(context: Context) -> PolicyResult:
-    """Policy none on the held-out samples."""
+def everything_int8(context: Context) -> tuple[Verifier, PrecisionPlan]:
+    """Policy none, and what runs it on the held-out samples."""
     parts = Parts(context, Ledger(None, ALONE))
-    return parts.verifier.run(plan_of("none", policy_none(parts.record, {}), parts.islands))
-
-
-def one_side(label: str, context: Context, side: Side) -> list[Figure]:
-    """The same with only weights or only activations quantized, the rest float32."""
-    parts = Parts(context, Ledger(None, ALONE))
-    plan = plan_of("none", policy_none(parts.record, {}), parts.islands)
-    found = parts.verifier.one_side(plan, side)
-    return [Figure(f"{label}, {side} alone: {x.metric}", x.value) for x in found]
+    return parts.verifier, plan_of("none", policy_none(parts.record, {}), parts.islands)
 
 
 def _of(label: str, result: PolicyResult, targets: Sequence[Target]) -> list[Figure]:

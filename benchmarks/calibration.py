@@ -28,7 +28,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +46,7 @@ from _calibrator import (
     prepared,
     save_texts,
 )
-from _harness import Figure, finish, parser
+from _harness import Figure, finish, parser, seconds
 from numpy.typing import NDArray
 
 from quantflow.config import RuntimeConfig
@@ -126,13 +125,6 @@ def infer(runner: Runner, samples: Sequence[Sample]) -> None:
 def least_of(*work: Callable[[], object]) -> list[float]:
     """Least wall-clock seconds of each, measured in turn."""
     return np.array([[seconds(one) for one in work] for _ in range(REPEATS)]).min(axis=0).tolist()
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock time."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def peer_seconds(

@@ -16,6 +16,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.run_files import contents
+
 CONFIG = Path(__file__).parents[1] / "calibration_sets/minilm_wikipedia/quantflow.toml"
 SMALL = (
     "--limit", "16",
@@ -49,15 +51,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def summary(directory: Path) -> dict[str, Any]:
     return json.loads((directory / "summary.json").read_text())
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every artifact but the times."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("timings.json", ".lock")
-    }
 
 
 def test_the_summary_has_what_the_readme_lists(demo: Path) -> None:

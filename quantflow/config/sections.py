@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -496,12 +496,13 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _tokens_are_integers(self) -> Config:
-        preprocess = self.set.preprocess
-        fields = preprocess.names or {name: name for name in get_args(TokenizerField)}
-        for name, given in self.model.inputs.items() if preprocess.tokenizer is not None else ():
-            if fields.get(name) in ("input_ids", "token_type_ids") and "float" in given.dtype:
-                if self.model.factory is None and "dtype" not in given.model_fields_set:
-                    continue  # that of the file is taken
+        if self.set.preprocess.tokenizer is None:
+            return self
+        for name, given in self.model.inputs.items():
+            field = self.set.preprocess.names.get(name, name)
+            of_file = self.model.factory is None and "dtype" not in given.model_fields_set
+            wrong = "float" in given.dtype and not of_file
+            if wrong and field in ("input_ids", "token_type_ids"):
                 raise ValueError(
                     f"the tokenizer fills {name!r} with integers: its [model.inputs.{name}] takes "
                     "dtype = 'int64'"

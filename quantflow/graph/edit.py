@@ -93,6 +93,12 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     return value.const_value
 
 
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """Sizes of a value whose shape is known and has no free dimension, else None."""
+    shape = value.shape if value is not None else None
+    return tuple(shape.numpy()) if shape is not None and shape.is_static() else None
+
+
 def give_constant(node: ir.Node, index: int, tensor: ir.TensorProtocol) -> None:
     """Give a node a constant of its own for an input, for others may read the one it had."""
     graph = node.graph

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from quantflow.artifacts.model_record import Layout
 from quantflow.graph.bucket import bucket_model, free_dims
-from quantflow.graph.edit import values_by_name
+from quantflow.graph.edit import static_shape, values_by_name
 
 Dims = tuple[int, ...]
 
@@ -36,7 +36,7 @@ def map_padding(
         # Small, since a model may have few positions.
         dims = {name: start + 4 * i for i, name in enumerate(names)}
         values = values_by_name(bucket_model(model, dims))
-        probes.append({name: _dims(values.get(name)) for name in (mask, *tensors)})
+        probes.append({name: static_shape(values.get(name)) for name in (mask, *tensors)})
     masks = probes[0][mask], probes[1][mask]
     found, unmapped = dict[str, Layout](), list[str]()
     for tensor in tensors:
@@ -54,11 +54,6 @@ def padding_notes(unmapped: Sequence[str]) -> list[str]:
         return []
     names = ", ".join(unmapped[:5]) + (f" and {len(unmapped) - 5} more" if unmapped[5:] else "")
     return [f"the mask does not map to {names}: padding counts there like any other value"]
-
-
-def _dims(value: ir.Value | None) -> Dims | None:
-    shape = value.shape if value is not None else None
-    return tuple(shape.numpy()) if shape is not None and shape.is_static() else None
 
 
 _Pair = tuple[Dims | None, Dims | None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from quantflow.graph.edit import constant
+from quantflow.graph.edit import constant, static_shape
 from quantflow.recovery.classes import Classes, Ids, narrowed
 from quantflow.recovery.parts import Part, part_of
 
@@ -28,8 +28,8 @@ class Edit:
     Attributes:
         node: name of the node that reads it.
         index: number of that input.
-        ids: class of every element, broadcast to the constant; one beyond the last class where it
-            stays. Of a constant of fewer elements, it tells the shape that it takes.
+        ids: class of every element, broadcast to the constant; `Fold.rest` where it stays. Of a
+            constant of fewer elements, it tells the shape that it takes.
     """
 
     node: str
@@ -50,6 +50,11 @@ class Fold:
     classes: Ids
     edits: tuple[Edit, ...]
 
+    @property
+    def rest(self) -> int:
+        """Number of what stays as it is: one beyond the last class."""
+        return int(self.classes.max()) + 1
+
 
 def find_fold(value: ir.Value, axis: int, readers: frozenset[str]) -> Fold | None:
     """How the channels of a tensor can be divided by a scale; None where they cannot.
@@ -60,7 +65,7 @@ def find_fold(value: ir.Value, axis: int, readers: frozenset[str]) -> Fold | Non
         readers: names of the nodes that make up for the scale. A tensor that others read as well
             cannot be divided.
     """
-    shape = shape_of(value)
+    shape = static_shape(value)
     if shape is None:
         return None
     axis %= len(shape)
@@ -102,13 +107,6 @@ def find_folds(
 
 def _read_only_by(value: ir.Value, readers: frozenset[str]) -> bool:
     return all(str(use.node.name) in readers for use in value.uses())
-
-
-def shape_of(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Sizes of a value whose shape is static, else None."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return None
-    return tuple(int(x) for x in value.shape.numpy())
 
 
 Edits = list[Edit] | None
@@ -190,7 +188,7 @@ def _padded(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
     pads = constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if pads is None or (pads.numpy() < 0).any():  # which could move channels
         return None
-    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
     if before is None or after is None or ids.ndim < 2 or before[1] != after[1]:
         return None
     return _pooled(walk, node, ids) if zero else None
@@ -202,14 +200,14 @@ def _transpose(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
 
 
 def _reshape(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
-    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
     if before is None or after is None:
         return None
     return walk.input(node, 0, narrowed(np.broadcast_to(ids, after).reshape(before)))
 
 
 def _expand(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
-    before = shape_of(node.inputs[0])
+    before = static_shape(node.inputs[0])
     return None if before is None else walk.input(node, 0, walk.fitted(ids, before))
 
 
@@ -219,7 +217,7 @@ def _add(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
         if constant(node.inputs[index]) is not None:
             found.append(Edit(str(node.name), index, ids))
             continue
-        shape = shape_of(node.inputs[index])
+        shape = static_shape(node.inputs[index])
         edits = None if shape is None else walk.input(node, index, walk.fitted(ids, shape))
         if edits is None:
             return None
@@ -233,7 +231,7 @@ def _mul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
             return [Edit(str(node.name), index, ids)]
     before, best, classes = walk.classes, None, walk.classes
     for index in (1, 0):
-        shape = shape_of(node.inputs[index])
+        shape = static_shape(node.inputs[index])
         if shape is None:
             continue
         walk.classes = Classes(before.parent.copy())
@@ -248,7 +246,7 @@ def _mul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
 def _div(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
     if constant(node.inputs[0]) is not None:
         return [Edit(str(node.name), 0, ids)]
-    shape = shape_of(node.inputs[0])
+    shape = static_shape(node.inputs[0])
     return None if shape is None else walk.input(node, 0, walk.fitted(ids, shape))
 
 
@@ -263,7 +261,7 @@ def _normalization(_: _Walk, node: ir.Node, ids: Ids) -> Edits:
 
 
 def _matmul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
-    right, shape = constant(node.inputs[1]), shape_of(node.inputs[1])
+    right, shape = constant(node.inputs[1]), static_shape(node.inputs[1])
     if shape is None:
         return None
     if right is not None:  # a layer: its columns
@@ -271,7 +269,7 @@ def _matmul(walk: _Walk, node: ir.Node, ids: Ids) -> Edits:
             return None
         return [Edit(str(node.name), 1, ids.reshape(1, -1))]
     # Rows of the right operand are mixed, as by attention; its columns are not.
-    left = shape_of(node.inputs[0])
+    left = static_shape(node.inputs[0])
     if left is None or len(left) < 2 or len(shape) < 2 or ids.shape[-2] != 1:
         return None
     # The rows are the product's inner dimension here, and of size 1 in `ids`.
@@ -288,7 +286,7 @@ def _gemm(_: _Walk, node: ir.Node, ids: Ids) -> Edits:
 
 
 def _conv(_: _Walk, node: ir.Node, ids: Ids) -> Edits:
-    shape = shape_of(node.inputs[1])
+    shape = static_shape(node.inputs[1])
     if constant(node.inputs[1]) is None or shape is None or not _one_beside(ids, axis=1):
         return None
     rows = ids.reshape(-1, *(1,) * (len(shape) - 1))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from quantflow.graph.edit import constant
+from quantflow.graph.edit import constant, static_shape
 from quantflow.recovery.classes import Ids
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +60,28 @@ class Part:
 def part_of(value: ir.Value) -> Part | None:
     """What part a value is of its node's first input; None where it is not known to be one."""
     node = value.producer()
-    whole = node.inputs[0] if node is not None and node.inputs else None
-    if node is None or node.domain or whole is None or whole.shape is None:
+    rule = _RULES.get(node.op_type) if node is not None and not node.domain else None
+    if node is None or rule is None:
         return None
-    if not whole.shape.is_static():
-        return None
-    shape = [int(x) for x in whole.shape.numpy()]
-    rule = {"Split": _split, "Slice": _slice, "Gather": _gather}.get(node.op_type)
-    return rule(node, value, shape) if rule is not None else None
+    shape = static_shape(node.inputs[0])
+    return rule(node, value, shape) if shape is not None else None
 
 
-def _split(node: ir.Node, value: ir.Value, shape: list[int]) -> Part | None:
+def _split(node: ir.Node, value: ir.Value, shape: Shape) -> Part | None:
     axis = node.attributes.get_int("axis", 0) % len(shape)
     start = 0
     for output in node.outputs:
-        if output.shape is None or not output.shape.is_static():
+        part = static_shape(output)
+        if part is None:
             return None
-        stop = start + int(output.shape.numpy()[axis])
+        stop = start + part[axis]
         if output is value:
             return Part(axis, start, stop, shape[axis], kept=True)
         start = stop
     return None
 
 
-def _slice(node: ir.Node, _: ir.Value, shape: list[int]) -> Part | None:
+def _slice(node: ir.Node, _: ir.Value, shape: Shape) -> Part | None:
     starts, ends, axes, steps = (_integers(x) for x in (*node.inputs, None, None)[1:5])
     if starts is None or ends is None or axes is None or len(axes) != 1:
         return None
@@ -98,10 +98,14 @@ def _integers(value: ir.Value | None) -> list[int] | None:
     return None if tensor is None else [int(x) for x in tensor.numpy().ravel()]
 
 
-def _gather(node: ir.Node, _: ir.Value, shape: list[int]) -> Part | None:
+def _gather(node: ir.Node, _: ir.Value, shape: Shape) -> Part | None:
     index = constant(node.inputs[1])
     if index is None or index.numpy().ndim:
         return None
     axis = node.attributes.get_int("axis", 0) % len(shape)
     start = int(index.numpy()) % shape[axis]
     return Part(axis, start, start + 1, shape[axis], kept=False)
+
+
+_RULES = {"Split": _split, "Slice": _slice, "Gather": _gather}
+"""What part an output is, by op type of its node."""

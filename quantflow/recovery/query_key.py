@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from quantflow.graph.edit import constant, nodes_by_name
-from quantflow.recovery.fold import Edit, Fold, find_folds, shape_of
+from quantflow.graph.edit import constant, nodes_by_name, static_shape
+from quantflow.recovery.fold import Edit, Fold, find_folds
 from quantflow.recovery.rescale import apply_fold, can_apply, constant_of
 from quantflow.recovery.scales import MOST
 
@@ -39,7 +39,7 @@ def balance(model: ir.Model, static: ir.Model, wanted: Callable[[str], bool]) ->
             continue
         if len(layers) != 2 or not any(wanted(edit.node) for edit in layers):
             continue
-        reach = [_reach(constant_of(nodes[x.node], x.index), x.ids, left.classes) for x in layers]
+        reach = [_reach(constant_of(nodes[x.node], x.index), x.ids, left.rest) for x in layers]
         live = (reach[0] > 0) & (reach[1] > 0)
         scale = np.ones(len(live))
         scale[live] = np.clip(np.sqrt(reach[0][live] / reach[1][live]), 1 / MOST, MOST)
@@ -56,7 +56,7 @@ def _products(static: ir.Model) -> Iterator[tuple[str, Fold, Fold]]:
         left, right = (*node.inputs, None, None)[:2]
         if node.op_type != "MatMul" or left is None or right is None:
             continue
-        shape, other = shape_of(left) or (), shape_of(right) or ()
+        shape, other = static_shape(left) or (), static_shape(right) or ()
         if constant(left) is not None or constant(right) is not None:
             continue
         if len(shape) < 3 or len(shape) != len(other) or shape[1:-2] != other[1:-2]:
@@ -78,10 +78,10 @@ def _is_weight(nodes: dict[str, ir.Node], edit: Edit) -> bool:
 
 
 def _reach(
-    weight: NDArray[np.float32], ids: NDArray[np.int64], classes: NDArray[np.int64]
+    weight: NDArray[np.float32], ids: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
-    """Largest magnitude of the columns of every class."""
-    found = np.zeros(int(classes.max()) + 2)
+    """Largest magnitude of the columns of every class, of which there are `classes`."""
+    found = np.zeros(classes + 1)
     columns = np.abs(weight).max(axis=0).astype(np.float64)
     np.maximum.at(found, np.broadcast_to(ids, (1, weight.shape[1])).ravel(), columns)
-    return found[:-1]  # the last is of what stays
+    return found[:classes]

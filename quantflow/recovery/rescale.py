@@ -58,7 +58,7 @@ def apply_fold(model: ir.Model, fold: Fold, scale: Floats) -> None:
         scale: ``(K,)`` float32, positive; equal for channels of one class.
     """
     nodes = nodes_by_name(model)
-    factors = np.ones(int(fold.classes.max()) + 2)  # the last is for what stays
+    factors = np.ones(fold.rest + 1)
     factors[fold.classes] = 1 / scale.astype(np.float64)
     for edit in fold.edits:
         node = nodes[edit.node]

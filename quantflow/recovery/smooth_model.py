@@ -6,8 +6,9 @@ so that layer is looked at when its columns are what they will be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from quantflow.graph.layer_settings import LayerSettings
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.views import Reader, reader
-from quantflow.recovery.classes import Ids
 from quantflow.recovery.fold import Fold, find_fold
 from quantflow.recovery.query_key import balance
 from quantflow.recovery.recall import Recall
@@ -108,34 +108,26 @@ def _smooth_tensor(
     layers = record.layers_of(tensor)
     if value is None or not layers or not all(x.weight for x in layers) or len(seen.rows) != 1:
         return None
-    axis = channel_axis(layers[0])
+    axis, count = channel_axis(layers[0]), len(seen.channel_absmax)
     fold = find_fold(value, axis, frozenset(x.node for x in layers))
     if fold is not None and not can_apply(model, fold):
         fold = None
+    ways: list[Fold | None] = [fold] if fold is not None else []
+    if multiply and axis == -1 and (fold is None or fold.rest < count):
+        ways.append(None)  # a Mul scales every channel by itself
     (rows,) = seen.rows.values()
-    if not len(rows):
+    if not ways or not len(rows):
         return None
     channels = _channels(rows, seen.channel_absmax)
     readers = [_reader(model, layer, settings) for layer in layers]
-    single = np.arange(len(channels.low))
-    ways: list[Fold | None] = [fold] if fold is not None else []
-    if multiply and axis == -1 and (fold is None or fold.classes.max() < single[-1]):
-        ways.append(None)
     for way in ways:
-        classes = single if way is None else way.classes
-
-        def search(classes: Ids = classes) -> Any:
-            symmetric = settings.tensors[tensor].symmetric
-            found = smooth(channels, readers, classes, symmetric=symmetric)
-            return None if found is None else {**asdict(found), "scale": found.scale.tolist()}
-
+        classes = np.arange(count) if way is None else way.classes
         how = "multiplied" if way is None else "folded"
-        noted = recall(f"smoothing, {how}\n{tensor}", search)
-        if noted is None:
-            continue
-        scale = np.array(noted["scale"], np.float32)
-        found = Smoothed(noted["name"], scale, noted["before"], noted["after"])
-        if found.gain < (MIN_GAIN_OF_MULTIPLY if way is None else MIN_GAIN):
+        search = partial(
+            smooth, channels, readers, classes, symmetric=settings.tensors[tensor].symmetric
+        )
+        found = _recalled(recall, f"smoothing, {how}\n{tensor}", search)
+        if found is None or found.gain < (MIN_GAIN_OF_MULTIPLY if way is None else MIN_GAIN):
             continue
         rescale(model, tensor, layers, found.scale, way)
         return SmoothedTensor(
@@ -147,6 +139,20 @@ def _smooth_tensor(
             error_after=found.after,
         )
     return None
+
+
+def _recalled(recall: Recall, key: str, search: Callable[[], Smoothed | None]) -> Smoothed | None:
+    """What a search found, now or before a kill."""
+
+    def noted() -> dict[str, Any] | None:
+        found = search()
+        return None if found is None else {**asdict(found), "scale": found.scale.tolist()}
+
+    entry = recall(key, noted)
+    if entry is None:
+        return None
+    scale = np.array(entry["scale"], np.float32)
+    return Smoothed(entry["name"], scale, entry["before"], entry["after"])
 
 
 def _channels(rows: Floats, absmax: Floats) -> Channels:

@@ -12,6 +12,7 @@ from quantflow.config import Config
 from quantflow.errors import Problem, QuantflowError
 from quantflow.evaluation.random_samples import random_samples
 from quantflow.graph.bucket import bucket_model, bucket_name
+from quantflow.graph.edit import static_shape
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
@@ -38,7 +39,7 @@ def _problems(
     model: ir.Model, record: ModelRecord, dims: Mapping[str, int], config: Config, where: str
 ) -> Iterator[Problem]:
     static, size = bucket_model(model, dims), batch_size(record, dims)
-    shapes = {str(value.name): _shape(value) for value in static.graph.outputs}
+    shapes = {str(value.name): static_shape(value) for value in static.graph.outputs}
     if any(shape is None or not prod(shape) for shape in shapes.values()):
         yield _obstacle(static, record, dims, config, where)
         return
@@ -66,14 +67,9 @@ def _obstacle(
         return Problem("QF216", what, where + node, fix)
     for node in static.graph:
         for value in node.outputs:
-            shape = _shape(value)
+            shape = static_shape(value)
             if value.name and (shape is None or not prod(shape)):
                 size_of = "is empty" if shape is not None else "has no size before the model runs"
                 what = f"the output of {node.op_type} {size_of}"
                 return Problem("QF216", what, f"{where}; {node.name}", "do without the operator")
     return Problem("QF216", "an output has no fixed size", where, "export it with a fixed size")
-
-
-def _shape(value: ir.Value) -> tuple[int, ...] | None:
-    shape = value.shape
-    return tuple(shape.numpy()) if shape is not None and shape.is_static() else None

@@ -17,6 +17,7 @@ from quantflow.graph.model_io import load_model
 from quantflow.target.lint import lint
 from tests.cli.tiny_project import add_deployment, write_project
 from tests.graph.models import build, rand
+from tests.run_files import contents
 from tests.sensitivity.projects import run_until
 from tests.sensitivity.projects import write_project as write_model_project
 
@@ -47,14 +48,7 @@ def test_two_runs_in_different_places_write_the_same_bytes(tmp_path: Path) -> No
         # The set is too small for the drift gate, which is not what is asked here.
         done = quantflow(directory, "run", "-q", "--keep-going", PYTHONHASHSEED=seed)
         assert done.returncode in (0, 1, 3), done.stderr
-        run = directory / "run"
-        results.append(
-            {
-                str(path.relative_to(run)): path.read_bytes()
-                for path in sorted(run.rglob("*"))
-                if path.is_file() and path.name not in ("timings.json", ".lock")
-            }
-        )
+        results.append(contents(directory / "run"))
     first, second = results
     assert {name.split("/")[0] for name in first} >= {"30_sweep", "40_onnx", "45_compare"}
     assert [name for name in first if first[name] != second.get(name)] == []

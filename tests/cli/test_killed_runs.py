@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from tests.cli.tiny_project import write_project
+from tests.run_files import contents
 
 NO_ATC = 3
 
@@ -23,15 +24,6 @@ def start(config: Path) -> subprocess.Popen[bytes]:
         start_new_session=True,
         env={**os.environ, "PATH": str(config.parent)},
     )
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every artifact but the times."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("timings.json", ".lock")
-    }
 
 
 def test_a_run_killed_at_random_moments_ends_in_the_same_bytes(tmp_path: Path) -> None:

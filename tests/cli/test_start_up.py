@@ -60,11 +60,11 @@ print(sorted(set({MODEL_LIBRARIES!r}) & set(sys.modules)))
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_help_takes_less_than_twice_what_its_libraries_take() -> None:
-    # 0.25 s where these take 0.17 s.
+def test_help_takes_little_beside_the_libraries_it_draws_with() -> None:
+    # 0.3 s at most where these take 0.17 s, and as much more where the machine is slower.
     for _ in range(15):  # a busy machine takes longer, now and then
         libraries = _processor_seconds("-c", "import typer, rich.console")
-        if _processor_seconds("-m", "quantflow", "--help") < 2 * libraries:
+        if _processor_seconds("-m", "quantflow", "--help") < 1.75 * libraries:
             return
     pytest.fail("not once in 15 times")
 

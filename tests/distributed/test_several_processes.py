@@ -18,6 +18,7 @@ from quantflow.runtime.distributed import LEAVE_S
 from tests.cli.tiny_project import write_project
 from tests.graph.blocks import WIDTH
 from tests.graph.masked_blocks import MASK_NAME, masked_encoder
+from tests.run_files import contents
 from tests.sensitivity.projects import write_project as write_encoder
 
 DEADLINE_S = 60
@@ -37,12 +38,7 @@ def samples():
 
 
 def _files(directory: Path) -> dict[str, bytes]:
-    """Content of every file that does not tell the time."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("timings.json", ".lock", "report.html")
-    }
+    return contents(directory, "report.html")
 
 
 @pytest.fixture(scope="module")
