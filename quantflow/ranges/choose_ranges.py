@@ -22,6 +22,7 @@ from quantflow.ranges.auto import Trial
 from quantflow.ranges.clipping import Subject, clipping_rows
 from quantflow.ranges.collect import Collection, TensorStatistics
 from quantflow.ranges.select import Selection, select_range
+from quantflow.ranges.strata import strata
 from quantflow.ranges.views import reader, view_of
 from quantflow.runtime.workers import ALONE, Workers
 
@@ -172,21 +173,20 @@ def _trials(
     settings: LayerSettings,
 ) -> list[Trial]:
     """What `auto` judges by: the sampled rows of every view, and the layers that read so."""
-    return [
-        Trial(
-            rows,
-            [
-                reader(
-                    layer,
-                    weight_of(layer),
-                    per_channel=settings.granularity[layer.name] == "per-channel",
-                )
-                for layer in layers
-                if view_of(layer) == view
-            ],
-        )
-        for view, rows in calibrated.rows.items()
-    ]
+    trials = list[Trial]()
+    for view, rows in calibrated.rows.items():
+        found = strata(rows, calibrated.farthest.get(view, ()), calibrated.row_counts.get(view, 0))
+        readers = [
+            reader(
+                layer,
+                weight_of(layer),
+                per_channel=settings.granularity[layer.name] == "per-channel",
+            )
+            for layer in layers
+            if view_of(layer) == view
+        ]
+        trials.append(Trial(found.rows, readers, found.weights, found.farthest))
+    return trials
 
 
 def _clipping(

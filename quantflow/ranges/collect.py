@@ -18,6 +18,7 @@ from quantflow.progress import Progress, no_progress
 from quantflow.ranges.exchange import exchange_states
 from quantflow.ranges.grid import Histogram
 from quantflow.ranges.part import arrange
+from quantflow.ranges.row_sample import Pick
 from quantflow.ranges.tensor_state import TensorState, nothing_seen
 from quantflow.ranges.views import Reading, View
 from quantflow.runtime.batching import batches
@@ -42,6 +43,8 @@ class TensorStatistics:
             the order of the ids; ``inf`` and ``-inf`` for a sample without any.
         nonfinite_samples: ids of the samples with a NaN or Inf, sorted.
         rows: ``(R, K)`` float32 sample of its finite rows, by the view that they are rows of.
+        farthest: the same of the rows that reach highest, and of those that reach lowest.
+        row_counts: how many rows there were, by view.
         channel_absmax: ``(C,)`` float32 largest finite magnitude of every channel.
     """
 
@@ -51,6 +54,10 @@ class TensorStatistics:
     nonfinite_samples: tuple[str, ...]
     rows: Mapping[View, NDArray[np.float32]]
     channel_absmax: NDArray[np.float32] = field(default_factory=_no_channels)
+    farthest: Mapping[View, tuple[NDArray[np.float32], ...]] = field(
+        default_factory=dict[View, tuple[NDArray[np.float32], ...]]
+    )
+    row_counts: Mapping[View, int] = field(default_factory=dict[View, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +146,18 @@ def finish(state: TensorState, ids: Sequence[str], reading: Reading) -> TensorSt
         reading: how layers read the tensor.
     """
     none = np.zeros((0, 0), np.float32)
-    samples = {view: state.samples.get(i) for i, view in enumerate(reading.views)}
+
+    def rows(number: int, pick: Pick) -> NDArray[np.float32]:
+        sample = state.samples.get((number, pick))
+        return none if sample is None else sample.rows
+
     return TensorStatistics(
         histogram=state.histogram,
         sample_low=state.low,
         sample_high=state.high,
         nonfinite_samples=tuple(sorted(ids[index] for index in state.nonfinite)),
-        rows={view: none if some is None else some.rows for view, some in samples.items()},
+        rows={view: rows(i, "any") for i, view in enumerate(reading.views)},
         channel_absmax=_no_channels() if state.channel_absmax is None else state.channel_absmax,
+        farthest={view: (rows(i, "high"), rows(i, "low")) for i, view in enumerate(reading.views)},
+        row_counts={view: state.row_counts.get(i, 0) for i, view in enumerate(reading.views)},
     )

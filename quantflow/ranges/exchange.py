@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from quantflow.ranges.row_sample import RowSample
-from quantflow.ranges.tensor_state import TensorState, arrays_of, merge_states, state_of
+from quantflow.ranges.row_sample import RowSample, most_rows
+from quantflow.ranges.tensor_state import Sample, TensorState, arrays_of, merge_states, state_of
 from quantflow.runtime.workers import Workers
 
 PARCEL_BYTES = 32 * 2**20
@@ -49,17 +49,16 @@ def _parcels(states: Mapping[str, TensorState], limit: int, workers: Workers) ->
     Rows that others have enough better ones of are dropped, so that they need not travel.
     """
     own = {
-        f"{number}/{view}": sample.keys
+        f"{number}/{name}": sample.keys
         for number, state in enumerate(states.values())
-        for view, sample in state.samples.items()
+        for name, sample in state.samples.items()
     }
     own["bulk"] = np.array([_bulk(state) for state in states.values()], np.uint64)
     every = [load(part) for part in workers.exchange(save(own))]
     for number, state in enumerate(states.values()):
-        for view in state.samples:
-            name = f"{number}/{view}"
-            keys = np.concatenate([part[name] for part in every if name in part])
-            _drop_rows(state, view, keys, limit)
+        for name in state.samples:
+            keys = [part[f"{number}/{name}"] for part in every if f"{number}/{name}" in part]
+            _drop_rows(state, name, np.concatenate(keys), most_rows(name[1], limit))
     ends = np.cumsum(np.max([x["bulk"] for x in every], axis=0)) // PARCEL_BYTES
     parcels = dict[int, list[str]]()
     for name, number in zip(states, ends.tolist(), strict=True):
@@ -73,12 +72,12 @@ def _state(arrays: Mapping[str, NDArray[Any]], prefix: str) -> TensorState:
     return state_of(own)
 
 
-def _drop_rows(state: TensorState, view: int, keys: NDArray[np.uint64], limit: int) -> None:
+def _drop_rows(state: TensorState, name: Sample, keys: NDArray[np.uint64], limit: int) -> None:
     """Keep only rows that are among the `limit` with the smallest of the keys of all workers."""
     if len(keys) > limit:
-        sample = state.samples[view]
+        sample = state.samples[name]
         kept = sample.keys <= np.partition(keys, limit - 1)[limit - 1]
-        state.samples[view] = RowSample(sample.keys[kept], sample.rows[kept])
+        state.samples[name] = RowSample(sample.keys[kept], sample.rows[kept])
 
 
 def _bulk(state: TensorState) -> int:

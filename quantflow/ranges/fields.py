@@ -61,6 +61,11 @@ class Fields:
         found = np.where(inside[:, None, :], found, np.float32(0))
         return found.reshape(len(places), len(channels) * taps.shape[1])
 
+    def middles(self) -> NDArray[np.float32]:
+        """``(I, C, outputs)`` values in the middle of the window, at each of its positions."""
+        places: Indices = np.ravel_multi_index(np.ix_(*self.centres()), self.size).ravel()
+        return self.images[:, :, places]
+
     def centres(self) -> Sequence[Indices]:
         """Where the middle of the window lies at each of its positions, an array an axis."""
         w, found = self.window, list[Indices]()

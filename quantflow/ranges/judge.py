@@ -43,10 +43,12 @@ class Judge:
 
     Attributes:
         rows: ``(R, K)`` float32, those whose output is finite and not zero.
-        inverse: ``(R,)`` float64, one over the length of a row's output.
+        inverse: ``(R,)`` float64, one over the length of a row's output, times the square root of
+            its weight.
         blocks: the layers.
         squares: ``(K,)`` float64, squared lengths of the rows of all quantized weights.
         weight_noise: sum over the rows of the estimated share that the weights have in the error.
+        total: sum of the rows' weights.
     """
 
     rows: Floats
@@ -54,9 +56,10 @@ class Judge:
     blocks: Sequence[_Block]
     squares: NDArray[np.float64]
     weight_noise: float
+    total: float
 
     def errors(self, params: Sequence[QuantParams]) -> NDArray[np.float64]:
-        """Means over the rows of ``||error||^2 / ||output||^2``, ``(P,)`` for P quantizers."""
+        """Weighted means over the rows of ``||error||^2 / ||output||^2``, ``(P,)`` float64."""
         count, depth = self.rows.shape
         quantized = np.empty((len(params), count, depth), np.float32)
         for number, each in enumerate(params):
@@ -69,7 +72,7 @@ class Judge:
             error -= block.output[:, None]
             # Errors are relative by now, so that their squares stay in the range of float32.
             total += np.einsum("gprn,gprn->p", error, error)
-        return total / count
+        return total / self.total
 
     def estimate(self, params: QuantParams) -> float:
         """The same for one quantizer, estimated."""
@@ -79,11 +82,20 @@ class Judge:
         error -= self.rows * (self.inverse * size).astype(np.float32)[:, None]
         np.square(error, out=error)
         total = error @ (self.squares / size**2).astype(np.float32)
-        return (float(total.sum(dtype=np.float64)) + self.weight_noise) / len(self.rows)
+        return (float(total.sum(dtype=np.float64)) + self.weight_noise) / self.total
 
 
-def judge_of(rows: Floats, readers: Sequence[Reader]) -> Judge:
-    """Judge by ``(R, K)`` rows and the layers that multiply them."""
+def judge_of(
+    rows: Floats, readers: Sequence[Reader], counts_as: NDArray[np.float64] | None = None
+) -> Judge:
+    """Judge by ``(R, K)`` rows and the layers that multiply them.
+
+    Args:
+        rows: of the tensor.
+        readers: the layers.
+        counts_as: ``(R,)`` weights of the rows; None where all count alike.
+    """
+    share = np.ones(len(rows)) if counts_as is None else counts_as
     by_groups = dict[int, list[Reader]]()
     for each in readers:
         by_groups.setdefault(len(each.weight), []).append(_thinned(each))
@@ -101,17 +113,17 @@ def judge_of(rows: Floats, readers: Sequence[Reader]) -> Judge:
         outputs.append(output)
         weights.append(quantized)
     with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = 1 / np.sqrt(power)
+        inverse = np.sqrt(share) / np.sqrt(power)
     counts = (inverse > 0) & (inverse <= np.finfo(np.float32).max)
     if not counts.all():
-        rows, inverse = rows[counts], inverse[counts]
+        rows, inverse, share = rows[counts], inverse[counts], share[counts]
         outputs = [output[:, counts] for output in outputs]
     for output in outputs:
         output *= inverse.astype(np.float32)[:, None]
     blocks = [_Block(*pair) for pair in zip(weights, outputs, strict=True)]
     relative = rows * inverse.astype(np.float32)[:, None]
     weight_noise = float(np.einsum("rk,rk,k->", relative, relative, noises))
-    return Judge(rows, inverse, blocks, squares, weight_noise)
+    return Judge(rows, inverse, blocks, squares, weight_noise, float(share.sum()))
 
 
 def quantized_weight(each: Reader) -> Floats:

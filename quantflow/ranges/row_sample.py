@@ -3,6 +3,10 @@
 Every row has a key: a hash of its sample's digest and its number within the sample. The rows with
 the smallest keys are kept, so the sample is uniform over all rows seen, and two samples merge by
 keeping the smallest keys of both (bottom-k sampling; Cohen and Kaplan 2007).
+
+A uniform sample may miss the few rows that a narrower range clips: the first token of every text,
+say, one row in a hundred. Those that reach farthest up and down are kept too, in the same way, by
+keys that put them first.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +55,36 @@ def row_keys(digest: str, count: int) -> NDArray[np.uint64]:
     state ^= state >> np.uint64(31)
     state.setflags(write=False)
     return state
+
+
+Pick = Literal["any", "high", "low"]
+"""Which rows a sample holds: any, or those with the highest or the lowest values."""
+
+PICKS: Final[tuple[Pick, ...]] = get_args(Pick)
+
+FARTHEST = 64
+"""Rows that are kept of those with the highest values, and of those with the lowest."""
+
+
+def most_rows(pick: Pick, limit: int) -> int:
+    """How many rows a sample holds, where `limit` are kept of any."""
+    return limit if pick == "any" else min(limit, FARTHEST)
+
+
+def farthest_first(keys: NDArray[np.uint64], reach: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Keys whose order is that of the reach, from the largest to the smallest.
+
+    Args:
+        keys: ``(M,)`` uint64; their upper halves decide between rows of the same reach.
+        reach: ``(M,)`` float32.
+
+    Returns:
+        ``(M,)`` uint64.
+    """
+    # Adding zero turns -0.0 into 0.0. Bits of floats grow as their magnitudes do.
+    bits = (reach + np.float32(0)).view(np.uint32)
+    falling = np.where(bits >> 31, bits, ~bits & np.uint32(0x7FFFFFFF))
+    return falling.astype(np.uint64) << np.uint64(32) | keys >> np.uint64(32)
 
 
 def add_rows(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,21 @@ from quantflow.ranges.fields import fields_of, real_fields
 from quantflow.ranges.grid import Histogram, empty, merge, observe
 from quantflow.ranges.histogram_file import from_arrays, to_arrays
 from quantflow.ranges.part import Part
-from quantflow.ranges.row_sample import RowSample, Take, add_rows, merge_samples, row_keys
+from quantflow.ranges.row_sample import (
+    PICKS,
+    Pick,
+    RowSample,
+    Take,
+    add_rows,
+    farthest_first,
+    merge_samples,
+    most_rows,
+    row_keys,
+)
 from quantflow.ranges.views import Reading, View
+
+Sample = tuple[int, Pick]
+"""The number of a view, and which rows of it."""
 
 
 @dataclass(slots=True)
@@ -27,7 +40,8 @@ class TensorState:
             ``inf`` and ``-inf`` for a sample without any, or not seen.
         histogram: counts of all values.
         nonfinite: positions of the samples with a NaN or Inf.
-        samples: some of its finite rows, by number of the view.
+        samples: some of its finite rows.
+        row_counts: how many rows there were, by number of the view.
         channel_absmax: ``(K,)`` float32 largest finite magnitude of every channel, None before the
             first values.
     """
@@ -36,7 +50,8 @@ class TensorState:
     high: NDArray[np.float64]
     histogram: Histogram = field(default_factory=empty)
     nonfinite: list[int] = field(default_factory=list[int])
-    samples: dict[int, RowSample] = field(default_factory=dict[int, RowSample])
+    samples: dict[Sample, RowSample] = field(default_factory=dict[Sample, RowSample])
+    row_counts: dict[int, int] = field(default_factory=dict[int, int])
     channel_absmax: NDArray[np.float32] | None = None
 
     def add(
@@ -53,7 +68,8 @@ class TensorState:
             part: the values.
             indices: positions of the samples in the set.
             digests: of their contents.
-            limit: how many rows to keep of a view, or 0.
+            limit: how many rows to keep of a view, or 0; as many at most of those that reach
+                farthest.
             reading: how layers read the tensor.
         """
         places, values = list(indices), part.real_values()
@@ -66,32 +82,70 @@ class TensorState:
         self.histogram = merge(self.histogram, seen)
         if seen.nonfinite:
             self.nonfinite += [places[i] for i in part.nonfinite_samples()]
+        reaches = {"high": float(high.max()), "low": float(-low.min()), "any": np.inf}
         for number, view in enumerate(reading.views if limit else ()):
-            keys, take = _rows(part, values, digests, view)
-            sample = self.samples.get(number)
-            sample = add_rows(sample, keys, take, limit, finite=not seen.nonfinite)
-            if sample is not None:
-                self.samples[number] = sample
+            rows = _rows(part, values, digests, view)
+            self.row_counts[number] = self.row_counts.get(number, 0) + len(rows.keys)
+            for pick in PICKS:
+                sample, most = self.samples.get((number, pick)), most_rows(pick, limit)
+                if _cannot_enter(sample, most, reaches[pick], pick):
+                    continue
+                keys = rows.keys if pick == "any" else farthest_first(rows.keys, rows.reach(pick))
+                sample = add_rows(sample, keys, rows.take, most, finite=not seen.nonfinite)
+                if sample is not None:
+                    self.samples[number, pick] = sample
 
 
-def _rows(
-    part: Part, values: NDArray[np.float32], digests: Sequence[str], view: View
-) -> tuple[NDArray[np.uint64], Take]:
-    """Keys of a part's rows in a view, and what gives the rows at some places among them."""
+def _cannot_enter(sample: RowSample | None, most: int, reach: float, pick: Pick) -> bool:
+    """Whether a full sample holds only rows that reach farther than a part does."""
+    if pick == "any" or sample is None or len(sample.keys) < most:
+        return False
+    (first,) = farthest_first(np.zeros(1, np.uint64), np.array([reach], np.float32))
+    return bool(first > sample.keys.max())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A part's rows in a view.
+
+    Attributes:
+        keys: ``(M,)`` uint64.
+        take: gives the rows at some places.
+        reach: ``(M,)`` float32 how far each goes up, or down; of a receptive field its middle.
+    """
+
+    keys: NDArray[np.uint64]
+    take: Take
+    reach: Callable[[Pick], NDArray[np.float32]]
+
+
+def _rows(part: Part, values: NDArray[np.float32], digests: Sequence[str], view: View) -> _Rows:
     if view is not None:
         fields = fields_of(part, view)
         counts = [fields.images.shape[0] // len(digests) * int(np.prod(fields.outputs))]
         keys = _keys(digests, counts * len(digests))
         real = real_fields(part, fields)
         if real is None:
-            return keys, fields.take
+            return _Rows(keys, fields.take, lambda pick: _reach(fields.middles(), 1, pick))
         places = np.flatnonzero(real)
-        return keys[places], lambda some: fields.take(places[some])
+        return _Rows(
+            keys[places],
+            lambda some: fields.take(places[some]),
+            lambda pick: _reach(fields.middles(), 1, pick)[places],
+        )
     width = part.values.shape[-1]
     if part.whole_rows:
-        return _keys(digests, part.row_counts()), values.reshape(-1, width).__getitem__
-    rows = part.values.reshape(-1, width)
-    return _keys(digests, [len(rows) // len(digests)] * len(digests)), rows.__getitem__
+        rows, counts = values.reshape(-1, width), part.row_counts()
+    else:
+        rows = part.values.reshape(-1, width)
+        counts = [len(rows) // len(digests)] * len(digests)
+    return _Rows(_keys(digests, counts), rows.__getitem__, lambda pick: _reach(rows, 1, pick))
+
+
+def _reach(values: NDArray[np.float32], axis: int, pick: Pick) -> NDArray[np.float32]:
+    """How far values go up along an axis, or down, as one list."""
+    farthest = values.max(axis=axis) if pick == "high" else -values.min(axis=axis)
+    return farthest.ravel()
 
 
 def _keys(digests: Sequence[str], counts: Sequence[int]) -> NDArray[np.uint64]:
@@ -121,7 +175,7 @@ def merge_states(states: Iterable[TensorState], limit: int) -> TensorState:
 
     Args:
         states: of the same tensor over the same set, at least one.
-        limit: how many rows to keep.
+        limit: how many rows to keep of a view.
     """
     states = list(states)
     first, *others = states
@@ -132,9 +186,15 @@ def merge_states(states: Iterable[TensorState], limit: int) -> TensorState:
         merged.high = np.maximum(merged.high, other.high)
         merged.nonfinite = [*merged.nonfinite, *other.nonfinite]
         merged.channel_absmax = _larger(merged.channel_absmax, other.channel_absmax)
+    merged.row_counts = {
+        view: sum(x.row_counts.get(view, 0) for x in states)
+        for view in sorted({view for state in states for view in state.row_counts})
+    }
     merged.samples = {
-        view: merge_samples([x.samples[view] for x in states if view in x.samples], limit)
-        for view in sorted({view for state in states for view in state.samples})
+        name: merge_samples(
+            [x.samples[name] for x in states if name in x.samples], most_rows(name[1], limit)
+        )
+        for name in sorted({name for state in states for name in state.samples})
     }
     return merged
 
@@ -146,10 +206,11 @@ def arrays_of(state: TensorState) -> dict[str, NDArray[Any]]:
         "low": state.low,
         "high": state.high,
         "nonfinite": np.array(state.nonfinite, np.int64),
+        "row_counts": np.array(list(state.row_counts.items()), np.int64).reshape(-1, 2),
     }
-    for number, sample in state.samples.items():
-        arrays[f"keys{number}"] = sample.keys
-        arrays[f"rows{number}"] = np.ascontiguousarray(sample.rows)
+    for (number, pick), sample in state.samples.items():
+        arrays[f"keys {number} {pick}"] = sample.keys
+        arrays[f"rows {number} {pick}"] = np.ascontiguousarray(sample.rows)
     if state.channel_absmax is not None:
         arrays["channel_absmax"] = state.channel_absmax
     return arrays
@@ -158,12 +219,17 @@ def arrays_of(state: TensorState) -> dict[str, NDArray[Any]]:
 def state_of(arrays: Mapping[str, NDArray[Any]]) -> TensorState:
     """The state that `arrays_of` gave these arrays for."""
     histogram = {name: arrays[name] for name in ("bins", "counts", "extremes", "inf")}
-    numbers = sorted(int(name.removeprefix("keys")) for name in arrays if name.startswith("keys"))
+    samples = dict[Sample, RowSample]()
+    for name in sorted(name for name in arrays if name.startswith("keys ")):
+        _, number, pick = name.split()
+        rows = arrays[f"rows {number} {pick}"]
+        samples[int(number), cast(Pick, pick)] = RowSample(arrays[name], rows)
     return TensorState(
         low=arrays["low"],
         high=arrays["high"],
         histogram=from_arrays(**histogram),
         nonfinite=[int(index) for index in arrays["nonfinite"]],
-        samples={n: RowSample(arrays[f"keys{n}"], arrays[f"rows{n}"]) for n in numbers},
+        samples=samples,
+        row_counts={int(view): int(count) for view, count in arrays["row_counts"]},
         channel_absmax=arrays.get("channel_absmax"),
     )

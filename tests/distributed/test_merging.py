@@ -20,6 +20,7 @@ from quantflow.ranges.collect import Collection, collect
 from quantflow.ranges.fp16_safety import measure_fp16
 from quantflow.ranges.grid import observe
 from quantflow.ranges.part import Part
+from quantflow.ranges.row_sample import PICKS
 from quantflow.ranges.tensor_state import arrays_of, merge_states, nothing_seen, state_of
 from quantflow.ranges.views import Reading
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
@@ -76,6 +77,8 @@ def _bits(collection: Collection) -> dict[str, Any]:
     def frozen(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, tuple):
+            return tuple(map(frozen, value))
         return {k: frozen(v) for k, v in value.items()} if isinstance(value, dict) else value
 
     return {name: frozen(asdict(found)) for name, found in collection.tensors.items()}
@@ -118,7 +121,15 @@ def test_merged_states_are_the_state_of_all_values(
     assert merged.low.tolist() == [sample.min() for sample in samples]
     assert merged.high.tolist() == [sample.max() for sample in samples]
     kept = min(limit, sum(len(sample) for sample in samples))
-    assert sum(len(sample.rows) for sample in merged.samples.values()) == kept
+    for pick in PICKS:
+        assert len(merged.samples[0, pick].rows) == kept if kept else not merged.samples
+    rows = np.concatenate(samples)
+    assert merged.row_counts == ({0: len(rows)} if limit else {})
+    highest = sorted(rows.max(axis=1).tolist(), reverse=True)[:kept]
+    lowest = sorted(rows.min(axis=1).tolist())[:kept]
+    if kept:
+        assert merged.samples[0, "high"].rows.max(axis=1).tolist() == highest
+        assert merged.samples[0, "low"].rows.min(axis=1).tolist() == lowest
 
 
 def test_progress_counts_the_samples_of_all_workers() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quantflow.ranges.auto import MIN_GAIN, Trial, choose, output_errors
+from quantflow.ranges.auto import MIN_GAIN, MOST_WORSE, Trial, choose, output_errors
 from quantflow.ranges.bounds import Bounds
 from quantflow.ranges.views import Reader
 
@@ -113,5 +113,51 @@ def test_rows_without_output_do_not_count() -> None:
     candidates = {"minmax": Bounds(-4, 4), "narrow": Bounds(-1, 1)}
     some = np.concatenate([ROWS[:5], np.zeros((3, 32), np.float32), ROWS[5:]])
     found, expected = (output_errors(_trials(x), candidates, symmetric=False) for x in (some, ROWS))
+    for name, error in expected.items():
+        assert found[name] == pytest.approx(error, rel=1e-5)
+
+
+def _first_tokens() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Ordinary rows, and one in a hundred that alone reach beyond them, in one channel."""
+    rng = np.random.default_rng(0)
+    rows = np.clip(rng.standard_normal((990, 32)), -2, 2).astype(np.float32)
+    first = np.clip(rng.standard_normal((10, 32)), -2, 2).astype(np.float32)
+    first[:, 7] = 6.0
+    return rows, first
+
+
+def test_rows_that_reach_farthest_are_not_ruined() -> None:
+    rows, first = _first_tokens()
+    candidates = {"minmax": Bounds(-2, 6), "mse": Bounds(-2, 2)}
+    readers = [Reader(WEIGHT[None])]
+    sampled = Trial(rows[:256], readers)  # that none of them is in is a chance of one in ten
+    assert choose([sampled], candidates, symmetric=False).name == "mse"
+    protected = Trial(rows[:256], readers, farthest=(first,))
+    choice = choose([protected], candidates, symmetric=False)
+    assert choice.name == "minmax" and "mse would ruin the rows" in choice.reason
+    # The definition: rows that reach farthest come out more than eight times as badly.
+    before, after = (
+        _reference_error(first, [WEIGHT], candidates[name], False, True)
+        for name in ("minmax", "mse")
+    )
+    usual = _reference_error(rows[:256], [WEIGHT], candidates["minmax"], False, True)
+    assert after > MOST_WORSE * max(before, usual)
+
+
+def test_a_range_that_far_rows_bear_is_taken_in_place_of_one_they_do_not() -> None:
+    rows, first = _first_tokens()
+    first[:, 7] = 2.9
+    candidates = {"minmax": Bounds(-4, 4), "mse": Bounds(-2, 2), "kl": Bounds(-2.2, 2.8)}
+    trial = Trial(rows[:256], [Reader(WEIGHT[None])], farthest=(first,))
+    assert choose([trial], candidates, symmetric=False).name == "kl"
+
+
+def test_weights_count_rows_as_if_they_were_repeated() -> None:
+    weights = np.array([1.0, 3.0] * 32)
+    candidates = {"minmax": Bounds(-4, 4), "narrow": Bounds(-1, 1)}
+    weighted = Trial(ROWS, [Reader(WEIGHT[None])], weights)
+    repeated = np.repeat(ROWS, weights.astype(int), axis=0)
+    found = output_errors([weighted], candidates, symmetric=False)
+    expected = output_errors(_trials(repeated), candidates, symmetric=False)
     for name, error in expected.items():
         assert found[name] == pytest.approx(error, rel=1e-5)

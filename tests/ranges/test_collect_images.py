@@ -200,3 +200,16 @@ def test_patches_of_padded_sequences_have_their_middle_in_the_text() -> None:
 def test_a_tensor_that_does_not_fit_its_layout_is_refused() -> None:
     with pytest.raises(QuantflowError, match="QF501"):
         _collect(_masked(), layout=(0, 2))
+
+
+def test_the_fields_with_the_highest_and_lowest_middles_are_kept() -> None:
+    samples = _images()
+    found = _collect(samples, views=(THREE,), rows=10).tensors["t"]
+    every = _collect(samples, views=(THREE,), rows=10**6).tensors["t"].rows[THREE]
+    middles = every.reshape(len(every), -1, 9)[:, :, 4]
+    high, low = found.farthest[THREE]
+    tops = np.sort(middles.max(axis=1))[::-1][:10]
+    bottoms = np.sort(middles.min(axis=1))[:10]
+    assert (high.reshape(10, -1, 9)[:, :, 4].max(axis=1) == tops).all()
+    assert (low.reshape(10, -1, 9)[:, :, 4].min(axis=1) == bottoms).all()
+    assert found.row_counts[THREE] == len(every)

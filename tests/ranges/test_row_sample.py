@@ -8,7 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantflow.ranges.row_sample import RowSample, add_rows, merge_samples, row_keys
+from quantflow.ranges.row_sample import (
+    RowSample,
+    add_rows,
+    farthest_first,
+    merge_samples,
+    row_keys,
+)
 
 
 def _rows(digest: str, count: int):
@@ -78,3 +84,34 @@ def test_rows_that_are_not_finite_are_passed_over() -> None:
         found = merge_samples([sample], 9)
         assert (found.keys == keys[good[:9]]).all()
         assert (found.rows == rows[good[:9]]).all()
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([0.0, -0.0, 1.0]), st.floats(width=32, allow_nan=False)),
+        min_size=1,
+    )
+)
+def test_the_farthest_come_first_and_keys_decide_between_equals(reach: list[float]) -> None:
+    keys = row_keys("a", len(reach))
+    found = farthest_first(keys, np.array(reach, np.float32))
+    expected = sorted(range(len(reach)), key=lambda i: (-reach[i], keys[i] >> np.uint64(32)))
+    assert np.argsort(found, kind="stable").tolist() == expected
+
+
+@given(st.permutations(range(12)), st.integers(1, 60), st.integers(1, 12))
+def test_the_farthest_rows_are_the_same_in_any_order(
+    order: list[int], limit: int, together: int
+) -> None:
+    values = np.random.default_rng(0).standard_normal((12, 9, 4)).astype(np.float32)
+    sample = None
+    for start in range(0, 12, together):
+        some = order[start : start + together]
+        rows = np.concatenate([values[i] for i in some])
+        keys = np.concatenate([row_keys(f"sample {i}", 9) for i in some])
+        far = farthest_first(keys, rows.max(axis=1))
+        sample = add_rows(sample, far, rows.__getitem__, limit, finite=True)
+    assert sample is not None
+    found = merge_samples([sample], limit).rows
+    every = values.reshape(-1, 4)
+    assert (found == every[np.argsort(-every.max(axis=1))[:limit]]).all()
