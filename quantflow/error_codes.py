@@ -249,6 +249,17 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "ones, and any other shape without a mask, cannot run. The first bucket of "
         "`target.buckets` is the one that is evaluated.",
     ),
+    "QF341": ErrorCode(
+        "dumped tensors cannot be read",
+        "A side of `quantflow compare` may be a directory of .npy or .npz files named by layer, or "
+        "what msprobe writes: dump.json and tensor files. Only arrays of numbers are read, only "
+        "from inside the directory, and never pickles (.pt, .pkl), which may run any code.",
+    ),
+    "QF342": ErrorCode(
+        "sides with nothing in common",
+        "Two sides are compared by the names of layers, their output tensors and the model's "
+        "outputs. These have none of them in common.",
+    ),
     # 4xx artifacts
     "QF401": ErrorCode(
         "artifact missing",

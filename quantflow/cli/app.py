@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from quantflow.cli.compare import compare
 from quantflow.cli.doctor import doctor
 from quantflow.cli.explain import explain
 from quantflow.cli.from_qdq import from_qdq
@@ -25,6 +26,7 @@ Typical use:
   quantflow run                       all stages, then run/report.html
   quantflow show layers               where the error arises
   quantflow show policies             what plans cost and come to
+  quantflow compare fp32 int8         layer by layer, and where it starts to differ
   quantflow lint model.onnx           whether atc compiles a file, whoever made it
 
 Results go to stdout, progress to stderr. Exit status: 0 passed, 1 a gate failed, 2 usage or
@@ -102,12 +104,20 @@ Examples:
     ),
     "compare": (
         "45_compare",
-        """Compare fp32, fp16 and int8 on the evaluation samples.
+        """Compare fp32, fp16 and int8 on the evaluation samples; or any two sides, A and B.
+
+Without A and B, the stage that judges the run. With them, every layer of B is held against A's, and
+the first place beyond its threshold is named. A side is fp32, fp16, fp16_plain, int8 or qdq of the
+run, an ONNX file, or a directory of tensors: .npy or .npz files named by layer, or msprobe's dump.
+Two directories need no configuration. Exits 1 when they differ.
 
 \b
 Examples:
   quantflow compare
   quantflow compare --json | jq .comparison.fidelity
+  quantflow compare fp32 int8
+  quantflow compare fp16 deploy.onnx --samples inputs.npz
+  quantflow compare fp32 dump_of_the_npu --json | jq .first_beyond
 """,
     ),
     "export-om": (
@@ -158,6 +168,6 @@ app.command()(init)
 app.command()(doctor)
 app.command("from-qdq")(from_qdq)
 for _name, (_folder, _help) in STAGE_COMMANDS.items():
-    app.command(_name, help=_help)(stage_command(_folder))
+    app.command(_name, help=_help)(compare if _name == "compare" else stage_command(_folder))
 for _command in (run, profile, watch, report, show, lint, explain):
     app.command()(_command)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.export_record import ExportRecord
-from quantflow.artifacts.model_record import Layout, ModelRecord
+from quantflow.artifacts.model_record import Layer, Layout, ModelRecord
 from quantflow.config import RuntimeConfig, TargetConfig
+from quantflow.evaluation.arranged import arrange_batch
 from quantflow.export.lowering import lower
 from quantflow.graph.edit import cut_between, with_outputs
 from quantflow.progress import Progress
+from quantflow.ranges.part import Part
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size, fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
@@ -56,23 +56,26 @@ def layer_errors(
     sources = sorted({name for x in layers for name in (x.input, x.second_input) if name})
     results = [layer.output for layer in layers]
     lowered = lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
-    exact = _open(with_outputs(float_model, [*sources, *results]), runtime)
+    source = _open(with_outputs(float_model, [*sources, *results]), runtime)
     whole = _open(with_outputs(lowered, results), runtime)
     alone = _open(cut_between(lowered, sources, results), runtime)
     by_all, by_own = _Noise(results), _Noise(results)
     fitted = [fit_sample(sample, record, dims) for sample in islice(samples, SAMPLES)]
-    layouts: dict[str, Layout] = {entry.tensor: entry.layout for entry in record.padding}
+    layouts: dict[str, Layout] = {layer.output: _rows_layout(record, layer) for layer in layers}
     for batch in batches(fitted, batch_size(record, dims)):
-        expected = exact.run(batch.feeds)
+        expected = source.run(batch.feeds)
         observed = whole.run(batch.feeds)
         # By position: a layer that feeds another one directly gives its output a new name.
         own = alone.run({name: expected[name] for name in sources})
         isolated = dict(zip(results, own.values(), strict=True))
         for layer in layers:
-            rows = _real_rows(batch.feeds, batch.count, record, layouts.get(layer.input, "none"))
             name = layer.output
-            by_all.add(name, expected[name], observed[name], rows)
-            by_own.add(name, expected[name], isolated[name], rows)
+            exact, *found = (
+                arrange_batch(x[name], batch.feeds, batch.count, record, layouts[name], name)
+                for x in (expected, observed, isolated)
+            )
+            for noise, part in zip((by_all, by_own), found, strict=True):
+                noise.add(name, exact, part)
         progress("error of every layer", max(batch.indices) + 1, len(fitted))
     return tuple(
         LayerError(
@@ -91,18 +94,11 @@ class _Noise:
     def __init__(self, names: Sequence[str]) -> None:
         self._sums = {name: np.zeros(2) for name in names}
 
-    def add(
-        self,
-        name: str,
-        expected: NDArray[np.float32],
-        observed: NDArray[np.float32],
-        rows: NDArray[np.bool_],
-    ) -> None:
-        """Add the rows (leading axes of `rows`) that count."""
-        if rows.ndim == 1 and len(expected) != len(rows):
-            rows = np.ones(len(expected), bool)
-        exact = expected[rows].astype(np.float64)
-        self._sums[name] += np.square(exact).sum(), np.square(exact - observed[rows]).sum()
+    def add(self, name: str, expected: Part, observed: Part) -> None:
+        """Add what is no padding."""
+        exact = expected.real_values().astype(np.float64)
+        noise = np.square(exact - observed.real_values()).sum()
+        self._sums[name] += np.square(exact).sum(), noise
 
     def sqnr_db(self, name: str) -> float:
         """``10 log10(signal / noise)``, in dB."""
@@ -111,16 +107,11 @@ class _Noise:
             return float(10 * np.log10(signal / noise))
 
 
-def _real_rows(
-    feeds: Mapping[str, NDArray[Any]], count: int, record: ModelRecord, layout: Layout
-) -> NDArray[np.bool_]:
-    """Which leading positions of a tensor are neither padding nor repeated samples."""
-    size = len(next(iter(feeds.values())))
-    real = np.arange(size) < count
-    if record.mask is None or layout not in ("positions", "flat"):
-        return real
-    positions = (feeds[record.mask.name] != 0) & real[:, None]
-    return positions.ravel() if layout == "flat" else positions
+def _rows_layout(record: ModelRecord, layer: Layer) -> Layout:
+    """How padding is told in a layer's output: as in its input, where its rows are positions."""
+    layouts = {entry.tensor: entry.layout for entry in record.padding}
+    layout = layouts.get(layer.input, "none")
+    return layout if layout in ("positions", "flat") else "none"
 
 
 def _open(model: ir.Model, runtime: RuntimeConfig) -> OnnxRuntimeRunner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from quantflow.graph.model_io import load_model
 from quantflow.graph.passes.emulate_fp16 import emulate_fp16
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.runtime.runner import Feeds, Runner
+
+FilePrecision = Literal["fp32", "fp16", "fp16_plain", "int8", "qdq"]
+"""What the files of a bucket can be run as."""
 
 
 class OnDemand:
@@ -73,22 +76,49 @@ def open_precisions(
 ) -> Precisions:
     """A runner for every precision of a bucket; its files are read when it runs."""
 
-    def file(name: str, *, optimize: bool = True) -> OnDemand:
-        return OnDemand(lambda: _open(load_model(export_dir / name), runtime, optimize=optimize))
-
-    def fp16(islands: frozenset[str]) -> OnDemand:
+    def precision(name: FilePrecision, *, optimize: bool = True) -> OnDemand:
         def make() -> Runner:
-            return _open(emulate_fp16(load_model(export_dir / bucket.float_twin), islands), runtime)
+            model = precision_model(name, export_dir, bucket, plan, target)
+            return _open(model, runtime, optimize=optimize)
 
         return OnDemand(make)
 
-    others = {"fp16": fp16(plan.island_nodes)}
-    if plan.island_nodes:
-        others["fp16_plain"] = fp16(frozenset())
-    others["int8"] = OnDemand(lambda: open_int8(export_dir, bucket, plan, target, runtime))
-    others["qdq"] = file(bucket.qdq)
-    others["qdq_unfused"] = file(bucket.qdq, optimize=False)
-    return Precisions(file(bucket.float_twin), others)
+    names: tuple[FilePrecision, ...] = ("fp16", "fp16_plain", "int8", "qdq")
+    others = {name: precision(name) for name in names if name != "fp16_plain" or plan.island_nodes}
+    others["qdq_unfused"] = precision("qdq", optimize=False)
+    return Precisions(precision("fp32"), others)
+
+
+def precision_model(
+    name: FilePrecision,
+    export_dir: Path,
+    bucket: BucketFiles,
+    plan: PrecisionPlan,
+    target: TargetConfig,
+) -> ir.Model:
+    """Read the file of a bucket that a precision is made of, and make it.
+
+    Args:
+        name: `fp32`, `fp16` (emulated, islands in fp32), `fp16_plain` (without them), `int8` (the
+            lowered deploy file) or `qdq` (its twin).
+        export_dir, bucket: where the files are.
+        plan: gives the islands.
+        target: chip's section of the configuration.
+    """
+    if name == "int8":
+        return lowered(load_model(export_dir / bucket.deploy), plan, target)
+    if name == "qdq":
+        return load_model(export_dir / bucket.qdq)
+    exact = load_model(export_dir / bucket.float_twin)
+    if name == "fp32":
+        return exact
+    return emulate_fp16(exact, plan.island_nodes if name == "fp16" else frozenset())
+
+
+def lowered(deploy: ir.Model, plan: PrecisionPlan, target: TargetConfig) -> ir.Model:
+    """A deploy model in standard operators, its float part emulated in fp16."""
+    islands = plan.island_nodes
+    return lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
 
 
 def open_int8(
@@ -99,9 +129,7 @@ def open_int8(
     runtime: RuntimeConfig,
 ) -> Runner:
     """Read a bucket's deploy file, lower it to standard operators and make a runner for it."""
-    deploy, islands = load_model(export_dir / bucket.deploy), plan.island_nodes
-    lowered = lower(deploy, fp19=target.fp19_dequant, emulate_fp16=True, islands=islands)
-    return _open(lowered, runtime)
+    return _open(precision_model("int8", export_dir, bucket, plan, target), runtime)
 
 
 def _open(model: ir.Model, runtime: RuntimeConfig, *, optimize: bool = True) -> Runner:

@@ -52,7 +52,7 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
     start = time.perf_counter()
     there = [folder for folder in stage.reads_if_there if context.run.manifest(folder)]
     for folder in (*stage.reads, *there):
-        _require_current(context, _BY_FOLDER[folder])
+        require_current(context, _BY_FOLDER[folder])
     inputs = stage.inputs(context)
     if not context.force and context.run.is_current(stage.folder, __version__, inputs):
         context.run.drop_attempt(stage.folder)
@@ -82,7 +82,7 @@ def assist(context: Context, folder: str, inputs: Mapping[str, str]) -> None:
     """
     stage = _BY_FOLDER[folder]
     for name in stage.reads:
-        _require_current(context, _BY_FOLDER[name])
+        require_current(context, _BY_FOLDER[name])
     changed = _differences(_identity(stage.inputs(context)), inputs)
     if changed:
         fail(
@@ -141,7 +141,12 @@ def _differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
     return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
 
 
-def _require_current(context: Context, stage: Stage) -> None:
+def require_current(context: Context, stage: Stage) -> None:
+    """Refuse a stage that has not run, is damaged or was made from something else.
+
+    Raises:
+        QuantflowError: QF404, QF405 or QF407.
+    """
     manifest = context.run.require(stage.folder, stage.command)
     require_same(context, stage, stage.inputs(context), manifest.inputs, manifest.version)
 

@@ -1,0 +1,168 @@
+"""Two sides run batch by batch, each tensor measured at every place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.artifacts.model_record import Layout
+from quantflow.evaluation.arranged import arrange_batch, sample_values
+from quantflow.evaluation.dump_names import shared_names
+from quantflow.evaluation.places import Place
+from quantflow.evaluation.sides import DumpSide, DumpSource, Side, Source, Tensors, comparable
+from quantflow.evaluation.subject import Subject
+from quantflow.evaluation.tally import Tally
+from quantflow.numerics.differences import differences
+from quantflow.progress import Progress
+from quantflow.runtime.bucket_run import BucketBatch, bucket_batches
+from quantflow.runtime.runner import Feeds
+
+Jitter = dict[str, tuple[float, float]]
+"""By tensor, the largest difference and distance of the cosine from 1 of a side that ran twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found.
+
+    Attributes:
+        tallies: by tensor.
+        jitter: by tensor, of runs of the same side; empty where nothing ran twice.
+        samples: number of samples.
+    """
+
+    tallies: Mapping[str, Tally]
+    jitter: Jitter
+    samples: int
+
+
+def measure(
+    places: Sequence[Place],
+    reference: Side,
+    other: Side,
+    subject: Subject,
+    samples: Iterable[Feeds],
+    ids: Sequence[str],
+    progress: Progress,
+    *,
+    repeat: int = 1,
+    label: str = "comparing",
+) -> Measured:
+    """Run both sides over the samples, and keep a few numbers of every tensor.
+
+    One batch of tensors of both sides is in memory at a time.
+
+    Args:
+        places: that both sides have.
+        reference, other: the sides.
+        subject: the bucket.
+        samples: arrays without the batch axis. A dump that holds fewer ends the comparison.
+        ids: of the samples.
+        progress: called after every batch.
+        repeat: how often each model runs the first batch, so that jitter shows.
+        label: what is being done.
+    """
+    tensors = list(dict.fromkeys(place.tensor for place in places))
+    sources = [side.open(tensors, subject) for side in (reference, other)]
+    held = [x.samples() for x in sources if isinstance(x, DumpSource)]
+    count = min([len(ids), *(x for x in held if x is not None)])
+    reader = _Reader(subject, subject.layouts(tensors), subject.shapes(), ids)
+    tallies = {name: Tally(logits=name in subject.logits) for name in tensors}
+    jitter, done = Jitter(), 0
+    taken = islice(samples, count)
+    for batch in bucket_batches(taken, subject.record, subject.bucket.dims):
+        values = [source.fetch(batch) for source in sources]
+        if not done:
+            jitter = _jitter(sources, values, batch, repeat)
+        for name, tally in tallies.items():
+            reader.add(tally, name, [x[name] for x in values], batch)
+        done += len(batch.indices)
+        progress(label, done, count)
+    return Measured(tallies, jitter, done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Takes batches of tensors apart."""
+
+    subject: Subject
+    layouts: Mapping[str, Layout]
+    shapes: Mapping[str, tuple[int, ...] | None]
+    ids: Sequence[str]
+
+    def add(
+        self, tally: Tally, name: str, arrays: Sequence[NDArray[Any]], batch: BucketBatch
+    ) -> None:
+        """Add both sides' tensor of a batch."""
+        if tally.trouble:
+            return
+        if not comparable(arrays):
+            reference, other = (f"{x.shape} {x.dtype}" for x in arrays)
+            tally.trouble = f"shapes or types differ: {other}, {reference} in the reference"
+            return
+        # A tensor of another shape than the run's model has is not laid out as that is.
+        laid_out = self.shapes.get(name) in (None, arrays[0].shape)
+        layout = self.layouts[name] if laid_out else "none"
+        count, record = len(batch.indices), self.subject.record
+        parts = [arrange_batch(x, batch.feeds, count, record, layout, name) for x in arrays]
+        values = zip(*map(sample_values, parts), strict=True)
+        for index, (a, b) in zip(batch.indices, values, strict=True):
+            tally.add(self.ids[index], a, b)
+
+
+def _jitter(
+    sources: Sequence[Source], values: Sequence[Tensors], batch: BucketBatch, repeat: int
+) -> Jitter:
+    """How far a model that runs the same batch again is from itself."""
+    found = Jitter()
+    for source, first in zip(sources, values, strict=True):
+        for _ in range(0 if isinstance(source, DumpSource) else repeat - 1):
+            for name, again in source.fetch(batch).items():
+                difference = differences(first[name], again)
+                size, angle = difference.largest, 1.0 - difference.cosine
+                before = found.get(name, (0.0, 0.0))
+                found[name] = max(before[0], size), float(np.fmax(before[1], angle))
+    return found
+
+
+def measure_dumps(
+    reference: DumpSide, other: DumpSide, progress: Progress, limit: int | None = None
+) -> tuple[list[Place], Measured]:
+    """Compare what two dumps both hold, tensor by tensor.
+
+    Every entry along an array's first axis counts as a sample, called ``[0]`` and so on; an array
+    with a single axis is one sample.
+
+    Args:
+        reference, other: the dumps.
+        progress: called after every tensor.
+        limit: most entries of an array.
+
+    Returns:
+        A place for every tensor of both, in the order of the reference, and what was found.
+    """
+    names = shared_names(reference.dump.tensors, other.dump.tensors)
+    places = [Place(name, "layer", name, position=i) for i, name in enumerate(names)]
+    tallies, most = dict[str, Tally](), 0
+    for done, (name, second) in enumerate(names.items(), 1):
+        tallies[name] = _tally_of(reference.dump.read(name), other.dump.read(second), limit)
+        most = max(most, tallies[name].samples)
+        progress("comparing the dumps", done, len(names))
+    return places, Measured(tallies, {}, most)
+
+
+def _tally_of(a: NDArray[Any], b: NDArray[Any], limit: int | None) -> Tally:
+    tally = Tally()
+    if a.shape != b.shape:
+        tally.trouble = f"shapes differ: {b.shape}, {a.shape} in the reference"
+        return tally
+    first, second = (x if x.ndim > 1 else x.reshape(1, -1) for x in (a, b))
+    for index in range(min(len(first), limit or len(first))):
+        pair = (np.asarray(x[index], np.float64) for x in (first, second))
+        tally.add(f"[{index}]", *pair)
+    return tally

@@ -1,0 +1,171 @@
+"""Any two sides of a run: resolving what they are, and comparing them on the run's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import get_args
+
+from quantflow.artifacts.export_record import ExportRecord
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.side_by_side import SideBySide, SideInfo
+from quantflow.config import Config
+from quantflow.errors import did_you_mean, fail
+from quantflow.evaluation.bisection import Search
+from quantflow.evaluation.dump_names import tensors_in_dump
+from quantflow.evaluation.dumps import open_dump
+from quantflow.evaluation.places import places_of
+from quantflow.evaluation.precisions import FilePrecision, precision_model
+from quantflow.evaluation.side_by_side import compare_dumps, compare_sides
+from quantflow.evaluation.sides import DumpSide, ModelSide, Side, file_side
+from quantflow.evaluation.subject import Subject
+from quantflow.evaluation.thresholds import Thresholds, adjusted, thresholds_for
+from quantflow.graph.model_io import load_model
+from quantflow.progress import Progress
+from quantflow.runtime.runner import Feeds
+from quantflow.stages.given_samples import read_samples
+from quantflow.stages.pipeline import require_current
+from quantflow.stages.stage import Context
+from quantflow.stages.stage_1_set import STAGE as SET
+from quantflow.stages.stage_4_onnx import STAGE as ONNX
+from quantflow.tasks.criteria import criteria
+
+PRECISIONS: tuple[FilePrecision, ...] = get_args(FilePrecision)
+
+_LOGITS = ("perplexity", "agreement")
+"""Tasks that read the first output as logits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a comparison of two sides is asked for.
+
+    Attributes:
+        samples: an .npz file with one array per input; the run's evaluation set without it.
+        limit: most samples.
+        repeat: how often each model runs the first batch.
+        layer_cosine, output_cosine, output_error: thresholds in place of the pair's own.
+    """
+
+    samples: Path | None = None
+    limit: int | None = None
+    repeat: int = 2
+    layer_cosine: float | None = None
+    output_cosine: float | None = None
+    output_error: float | None = None
+
+    def thresholds(self, pair: Thresholds) -> Thresholds:
+        """Those of the pair, but for what is given."""
+        return adjusted(pair, self.layer_cosine, self.output_cosine, self.output_error)
+
+
+def check_side(text: str) -> None:
+    """Refuse what is neither a precision nor a file or directory.
+
+    Raises:
+        QuantflowError: QF107.
+    """
+    if text not in PRECISIONS and not Path(text).exists():
+        names = ", ".join(PRECISIONS)
+        fix = did_you_mean(text, PRECISIONS) or f"give one of {names}, an ONNX file or a directory"
+        fail("QF107", f"{text!r} is no precision, and no such file is there", where=text, fix=fix)
+
+
+def are_dumps(*texts: str) -> bool:
+    """Whether all are directories, so that no run is needed."""
+    return all(text not in PRECISIONS and Path(text).is_dir() for text in texts)
+
+
+def compare_directories(reference: str, other: str, asked: Asked, progress: Progress) -> SideBySide:
+    """Compare two directories of dumped tensors.
+
+    Raises:
+        QuantflowError: QF341 for what cannot be read, QF342 for two with nothing in common.
+    """
+    sides = [_dump_side(text, {}) for text in (reference, other)]
+    thresholds = asked.thresholds(thresholds_for("dump", "dump"))
+    return compare_dumps(sides[0], sides[1], thresholds, progress, asked.limit)
+
+
+def compare_pair(context: Context, reference: str, other: str, asked: Asked) -> SideBySide:
+    """Compare two sides on the samples of a run, in its first bucket.
+
+    Args:
+        context: of the run.
+        reference, other: a precision, an ONNX file or a directory of dumped tensors each.
+        asked: samples and thresholds.
+
+    Raises:
+        QuantflowError: QF404, QF405 and QF407 when the run lacks stage 4, or it is not current;
+            what `file_side`, `open_dump` and `read_samples` raise.
+    """
+    require_current(context, ONNX)
+    subject, plan = _subject(context)
+    sides = [_side(context, subject, plan, text) for text in (reference, other)]
+    samples, ids = _samples(context, subject.record, asked)
+    of_budget = criteria(context.config, context.loaded.base)
+    thresholds = thresholds_for(sides[0].info.kind, sides[1].info.kind, of_budget)
+    search = Search(
+        reference=sides[0],
+        other=sides[1],
+        subject=subject,
+        samples=samples,
+        ids=ids,
+        asked=asked.thresholds(thresholds),
+        repeat=asked.repeat,
+        progress=context.progress,
+    )
+    return compare_sides(search)
+
+
+def _subject(context: Context) -> tuple[Subject, PrecisionPlan]:
+    folder = context.folder(ONNX.folder)
+    record = ModelRecord.read(context.quantized_model / "model.json")
+    bucket = ExportRecord.read(folder / "export.json").buckets[0]
+    subject = Subject(
+        canonical=load_model(context.quantized_model / "model.onnx"),
+        model=load_model(folder / bucket.float_twin),
+        record=record,
+        bucket=bucket,
+        runtime=context.config.runtime,
+        logits=_logits(context.config, record),
+    )
+    return subject, PrecisionPlan.read(folder / "plan.json")
+
+
+def _logits(config: Config, record: ModelRecord) -> frozenset[str]:
+    judged = config.task is not None and config.task.kind in _LOGITS
+    return frozenset({record.outputs[0].name}) if judged else frozenset()
+
+
+def _side(context: Context, subject: Subject, plan: PrecisionPlan, text: str) -> Side:
+    folder, target = context.folder(ONNX.folder), context.config.target
+    for name in PRECISIONS:
+        if text == name:
+            model = precision_model(name, folder, subject.bucket, plan, target)
+            return ModelSide(SideInfo(name=name, kind=name), model)
+    if not Path(text).is_dir():
+        return file_side(Path(text), subject.record, subject.bucket, plan, target)
+    dump = open_dump(Path(text))
+    places = places_of(subject.model, subject.record)
+    return _dump_side(text, tensors_in_dump(places, dump.tensors))
+
+
+def _dump_side(text: str, names: dict[str, str]) -> DumpSide:
+    return DumpSide(SideInfo(name=text, kind="dump"), open_dump(Path(text)), names)
+
+
+def _samples(
+    context: Context, record: ModelRecord, asked: Asked
+) -> tuple[Callable[[], Iterable[Feeds]], Sequence[str]]:
+    """Gives the samples anew each time, and their ids."""
+    if asked.samples is not None:
+        given = read_samples(asked.samples, record)[: asked.limit]
+        return lambda: given, [f"{asked.samples.name}[{i}]" for i in range(len(given))]
+    require_current(context, SET)
+    evaluation = SampleSet(context.folder(SET.folder) / "evaluation")
+    return lambda: islice(evaluation, asked.limit), evaluation.ids[: asked.limit]
