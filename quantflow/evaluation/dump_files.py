@@ -99,6 +99,6 @@ def _numbers(array: NDArray[Any], where: str) -> NDArray[Any]:
 
 def _refuse(path: Path, error: Exception) -> NoReturn:
     what = f"{path.name} is no readable array: {error}"
-    if "allow_pickle" in str(error) or "Object arrays" in str(error):
+    if "allow_pickle" in str(error) or "Python objects" in str(error):
         what = f"{path.name} holds Python objects (a pickle), which are refused"
     fail("QF341", what, where=str(path), fix="write it again, with numpy.save or numpy.savez")
