@@ -92,7 +92,7 @@ def differences(reference: NDArray[Any], other: NDArray[Any]) -> Differences:
 
 
 def _of_part(a: NDArray[np.float64], b: NDArray[np.float64]) -> Differences:
-    of_reference, of_other = float(a @ a), float(b @ b)
+    of_reference, of_other = _product(a, a), _product(b, b)
     if np.isfinite(of_reference) and np.isfinite(of_other):
         return _sums(a, b, of_reference, of_other)
     good_a, good_b = np.isfinite(a), np.isfinite(b)
@@ -103,23 +103,27 @@ def _of_part(a: NDArray[np.float64], b: NDArray[np.float64]) -> Differences:
         nonfinite_other=int((~good_b).sum()),
         nonfinite_apart=int((~both & ~(a == b)).sum()),  # NaN is equal to nothing
     )
-    return counts.plus(_sums(x, y, float(x @ x), float(y @ y)))
+    return counts.plus(_sums(x, y, _product(x, x), _product(y, y)))
 
 
 def _sums(
     a: NDArray[np.float64], b: NDArray[np.float64], of_reference: float, of_other: float
 ) -> Differences:
     off = a - b
-    noise = float(off @ off)
+    noise = _product(off, off)
     size = np.abs(off, out=off)
     return Differences(
         elements=a.size,
-        # Of equal vectors BLAS may round the sum of products in another order than that of squares.
-        dot=float(a @ b) if noise else of_reference,
+        dot=_product(a, b),
         of_reference=of_reference,
-        of_other=of_other if noise else of_reference,
+        of_other=of_other,
         noise=noise,
         absolute=float(size.sum()),
         largest=float(size.max(initial=0.0)),
         absmax=float(max(a.max(initial=0.0), -a.min(initial=0.0))),
     )
+
+
+def _product(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """``a b`` without BLAS, whose threads take longer to meet than to multiply so few numbers."""
+    return float(np.einsum("i,i->", a, b))

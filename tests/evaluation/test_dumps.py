@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantflow.artifacts.side_by_side import SideBySide
 from quantflow.errors import QuantflowError
 from quantflow.evaluation.dump_names import sanitized, shared_names, tensors_in_dump
 from quantflow.evaluation.dumps import open_dump
@@ -218,7 +219,7 @@ def test_layers_are_found_by_name_by_tensor_and_by_sanitized_forms() -> None:
     assert shared_names(["a.b", "c", "x"], ["c", "a_b", "y"]) == {"a.b": "a_b", "c": "c"}
 
 
-def compare(a: Path, b: Path, **asked: object):  # noqa: ANN201
+def compare(a: Path, b: Path, **asked: object) -> SideBySide:
     return compare_directories(str(a), str(b), Asked(**asked), no_progress)  # type: ignore[arg-type]
 
 
