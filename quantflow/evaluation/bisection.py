@@ -71,7 +71,9 @@ def first_beyond(
         return found
     inside = _inside(search, block, place)
     if inside is not None:
-        found = _named(point.name, *inside)
+        entry, reason, last_good = inside
+        outside = [x.tensor for x in places if x.position < entry.position]
+        found = _named(point.name, entry, reason, last_good or (outside or [""])[-1])
     own = _own(search, reference, other, block)
     culprit = _culprit(search.subject, found, own)
     update = {"block": block.number, "own": own, "culprit": culprit}

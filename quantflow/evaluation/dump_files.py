@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantflow.errors import fail
 
-PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
+PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 """What tools write that only unpickling, which runs code from the file, can read."""
 
 AS_NUMPY = (

@@ -90,9 +90,11 @@ def open_dump(root: Path) -> Dump:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """All files below a directory; links to directories are not followed."""
+    """What may be read below a directory; links to directories are not followed."""
     for folder, _, names in os.walk(root):
         for name in names:
+            if name != DUMP and Path(name).suffix.lower() not in (".npy", ".npz", *PICKLES):
+                continue
             relative = (Path(folder) / name).relative_to(root)
             yield file_inside(root, relative.as_posix())
 

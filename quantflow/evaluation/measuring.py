@@ -163,6 +163,6 @@ def _tally_of(a: NDArray[Any], b: NDArray[Any], limit: int | None) -> Tally:
         return tally
     first, second = (x if x.ndim > 1 else x.reshape(1, -1) for x in (a, b))
     for index in range(min(len(first), limit or len(first))):
-        pair = (np.asarray(x[index], np.float64) for x in (first, second))
+        pair = (np.asarray(x[index : index + 1], np.float64) for x in (first, second))
         tally.add(f"[{index}]", *pair)
     return tally

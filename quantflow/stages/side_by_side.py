@@ -17,7 +17,7 @@ from quantflow.config import Config
 from quantflow.errors import did_you_mean, fail
 from quantflow.evaluation.bisection import Search
 from quantflow.evaluation.dump_names import tensors_in_dump
-from quantflow.evaluation.dumps import open_dump
+from quantflow.evaluation.dumps import Dump, open_dump
 from quantflow.evaluation.places import places_of
 from quantflow.evaluation.precisions import FilePrecision, precision_model
 from quantflow.evaluation.side_by_side import compare_dumps, compare_sides
@@ -86,7 +86,7 @@ def compare_directories(reference: str, other: str, asked: Asked, progress: Prog
     Raises:
         QuantflowError: QF341 for what cannot be read, QF342 for two with nothing in common.
     """
-    sides = [_dump_side(text, {}) for text in (reference, other)]
+    sides = [_dump_side(text, open_dump(Path(text)), {}) for text in (reference, other)]
     thresholds = asked.thresholds(thresholds_for("dump", "dump"))
     return compare_dumps(sides[0], sides[1], thresholds, progress, asked.limit)
 
@@ -152,11 +152,11 @@ def _side(context: Context, subject: Subject, plan: PrecisionPlan, text: str) ->
         return file_side(Path(text), subject.record, subject.bucket, plan, target)
     dump = open_dump(Path(text))
     places = places_of(subject.model, subject.record)
-    return _dump_side(text, tensors_in_dump(places, dump.tensors))
+    return _dump_side(text, dump, tensors_in_dump(places, dump.tensors))
 
 
-def _dump_side(text: str, names: dict[str, str]) -> DumpSide:
-    return DumpSide(SideInfo(name=text, kind="dump"), open_dump(Path(text)), names)
+def _dump_side(text: str, dump: Dump, names: dict[str, str]) -> DumpSide:
+    return DumpSide(SideInfo(name=text, kind="dump"), dump, names)
 
 
 def _samples(

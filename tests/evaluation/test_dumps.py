@@ -108,6 +108,16 @@ def test_the_layout_of_msprobe_is_read_in_its_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dump.read("a.b"), arrays[keys[1]])
 
 
+def test_a_module_may_give_several_tensors(tmp_path: Path) -> None:
+    files = [{"data_name": "a.0.npy"}, {"type": "int", "value": 3}, {"data_name": "a.2.npy"}]
+    write_listing(tmp_path, {"Module.a.LSTM.forward.0": {"output": files}})
+    write(tmp_path / "dump_tensor_data", {"a.0": rand(3), "a.2": rand(4)})
+    dump = open_dump(tmp_path)
+    assert {name: dump.read(name).shape for name in dump.tensors} == {
+        "a": (3,), "a.output.2": (4,)
+    }  # fmt: skip
+
+
 def test_the_folder_may_be_the_one_that_dump_json_names_or_its_own(tmp_path: Path) -> None:
     arrays = {"Module.z.Linear.forward.0": rand(2, 3)}
     for folder in ("tensors", "."):
@@ -241,6 +251,12 @@ def test_two_dumps_are_compared_in_the_order_of_the_reference(tmp_path: Path) ->
     assert (row.samples, row.jitter_max_abs) == (3, None)
     assert compare(tmp_path / "one", tmp_path / "one").verdict == "pass"
     assert compare(tmp_path / "one", tmp_path / "two", limit=1).points[1].samples == 1
+
+
+def test_rows_of_probabilities_have_a_divergence(tmp_path: Path) -> None:
+    p, q = (np.random.default_rng(i).dirichlet(np.ones(5), 4) for i in (0, 1))
+    found = compare(write(tmp_path / "p", {"a": p}), write(tmp_path / "q", {"a": q}))
+    assert found.points[0].kl == pytest.approx((p * np.log(p / q)).sum(1).mean(), rel=1e-5)
 
 
 def test_other_shapes_and_what_matches_nothing_are_said(tmp_path: Path) -> None:
