@@ -15,6 +15,10 @@ from quantflow.evaluation.thresholds import INT8_KINDS, Thresholds, excess
 from quantflow.progress import Progress
 from quantflow.runtime.runner import Feeds
 
+ADDS_UP = (
+    "no tensor of the block is beyond what is asked of layers: the error adds up along the network"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -75,7 +79,7 @@ def first_beyond(
         outside = [x.tensor for x in places if x.position < entry.position]
         found = _named(point.name, entry, reason, last_good or (outside or [""])[-1])
     own = _own(search, reference, other, block)
-    culprit = _culprit(search.subject, found, own)
+    culprit = _culprit(search.subject, found, own) if inside is not None else ADDS_UP
     update = {"block": block.number, "own": own, "culprit": culprit}
     return found.model_copy(update=update)
 

@@ -160,6 +160,7 @@ def test_the_budget_is_what_int8_outputs_are_held_to(config: Path, int8: SideByS
     worse = compare(config, "fp32", "int8", output_cosine=0.99999, limit=4)
     assert worse.verdict == "fail" and "--output-cosine" in worse.limits.source
     assert any(reason.startswith("output 'y': mean cosine") for reason in worse.reasons)
+    assert worse.first_beyond is not None and "adds up" in worse.first_beyond.culprit
 
 
 def test_layers_of_int8_are_marked_only_unless_they_are_asked_for(config: Path) -> None:
