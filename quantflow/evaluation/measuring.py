@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import Layout
 from quantflow.evaluation.arranged import arrange_batch, sample_values
-from quantflow.evaluation.dump_names import shared_names
 from quantflow.evaluation.places import Place
-from quantflow.evaluation.sides import DumpSide, DumpSource, Side, Source, Tensors, comparable
+from quantflow.evaluation.sides import DumpSource, Side, Source, Tensors, comparable
 from quantflow.evaluation.subject import Subject
 from quantflow.evaluation.tally import Tally
 from quantflow.numerics.differences import differences
@@ -128,41 +127,3 @@ def _jitter(
                 before = found.get(name, (0.0, 0.0))
                 found[name] = max(before[0], size), float(np.fmax(before[1], angle))
     return found
-
-
-def measure_dumps(
-    reference: DumpSide, other: DumpSide, progress: Progress, limit: int | None = None
-) -> tuple[list[Place], Measured]:
-    """Compare what two dumps both hold, tensor by tensor.
-
-    Every entry along an array's first axis counts as a sample, called ``[0]`` and so on; an array
-    with a single axis is one sample.
-
-    Args:
-        reference, other: the dumps.
-        progress: called after every tensor.
-        limit: most entries of an array.
-
-    Returns:
-        A place for every tensor of both, in the order of the reference, and what was found.
-    """
-    names = shared_names(reference.dump.tensors, other.dump.tensors)
-    places = [Place(name, "layer", name, position=i) for i, name in enumerate(names)]
-    tallies, most = dict[str, Tally](), 0
-    for done, (name, second) in enumerate(names.items(), 1):
-        tallies[name] = _tally_of(reference.dump.read(name), other.dump.read(second), limit)
-        most = max(most, tallies[name].samples)
-        progress("comparing the dumps", done, len(names))
-    return places, Measured(tallies, {}, most)
-
-
-def _tally_of(a: NDArray[Any], b: NDArray[Any], limit: int | None) -> Tally:
-    tally = Tally()
-    if a.shape != b.shape:
-        tally.trouble = f"shapes differ: {b.shape}, {a.shape} in the reference"
-        return tally
-    first, second = (x if x.ndim > 1 else x.reshape(1, -1) for x in (a, b))
-    for index in range(min(len(first), limit or len(first))):
-        pair = (np.asarray(x[index : index + 1], np.float64) for x in (first, second))
-        tally.add(f"[{index}]", *pair)
-    return tally

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quantflow.artifacts.record import Verdict
 from quantflow.artifacts.side_by_side import FirstBeyond, Point, SideBySide
 from quantflow.errors import fail
 from quantflow.evaluation.bisection import Search, first_beyond, first_point
 from quantflow.evaluation.dump_names import left_over, shared_names
-from quantflow.evaluation.measuring import Measured, measure, measure_dumps
+from quantflow.evaluation.dump_pair import measure_dumps
+from quantflow.evaluation.measuring import Measured, measure
+from quantflow.evaluation.pair_verdict import judge, some
 from quantflow.evaluation.places import Place, places_of
 from quantflow.evaluation.sides import DumpSide, Side
 from quantflow.evaluation.thresholds import Thresholds, excess
 from quantflow.progress import Progress
-
-NAMED = 5
-"""Most layers that a sentence names."""
 
 
 def compare_sides(search: Search) -> SideBySide:
@@ -113,7 +111,7 @@ def _missing(places: Sequence[Place], sides: Sequence[Side]) -> list[str]:
         there = set(side.has([place.tensor for place in asked]))
         gone = list(dict.fromkeys(x.name for x in asked if x.tensor not in there))
         if gone:
-            notes.append(f"not compared, since {side.info.name} lacks them: {_some(gone)}")
+            notes.append(f"not compared, since {side.info.name} lacks them: {some(gone)}")
     return notes
 
 
@@ -126,11 +124,6 @@ def _fewer(found: Measured, samples: int) -> list[str]:
     if found.samples == samples:
         return []
     return [f"the dump holds {found.samples} of {samples} samples; the first ones were compared"]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _record(
@@ -155,38 +148,3 @@ def _record(
         reasons=tuple(reasons),
         notes=(*marks, *notes),
     )
-
-
-def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str], list[str]]:
-    """Whether the sides agree, and a sentence for everything that does not.
-
-    Args:
-        points: with what each is beyond in.
-        asked: whether layers decide.
-
-    Returns:
-        The verdict, what failed, and what is marked only. NaN and Inf, and tensors that could not
-        be compared, fail whatever they are.
-    """
-    failed, marked = list[str](), list[str]()
-    for point in points:
-        if point.trouble:
-            failed.append(f"{_called(point)}: {point.trouble}")
-        elif point.beyond and (
-            point.kind == "output" or asked.layers_decide or point.nonfinite_apart
-        ):
-            failed.append(f"{_called(point)}: {point.beyond}")
-        elif point.beyond:
-            marked.append(point.name)
-    reasons = failed[:NAMED]
-    if len(failed) > NAMED:
-        reasons.append(f"{len(failed) - NAMED} more places are beyond their thresholds")
-    notes = list[str]()
-    if marked:
-        least = f"cosine {asked.layer_cosine}, relative error {asked.layer_error:.2g}"
-        notes.append(f"beyond the mark of layers ({least}), which does not decide: {_some(marked)}")
-    return ("fail" if failed else "pass"), reasons, notes
-
-
-def _called(point: Point) -> str:
-    return f"{point.kind} {point.name!r}"

@@ -21,7 +21,8 @@ from quantflow.evaluation.dumps import Dump, open_dump
 from quantflow.evaluation.places import places_of
 from quantflow.evaluation.precisions import FilePrecision, precision_model
 from quantflow.evaluation.side_by_side import compare_dumps, compare_sides
-from quantflow.evaluation.sides import DumpSide, ModelSide, Side, file_side
+from quantflow.evaluation.side_file import file_side
+from quantflow.evaluation.sides import DumpSide, ModelSide, Side
 from quantflow.evaluation.subject import Subject
 from quantflow.evaluation.thresholds import Thresholds, adjusted, thresholds_for
 from quantflow.graph.model_io import load_model

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from quantflow.artifacts.side_by_side import Point
+from quantflow.evaluation.pair_verdict import judge
 from quantflow.evaluation.places import Place
-from quantflow.evaluation.side_by_side import judge
 from quantflow.evaluation.tally import Tally
 from quantflow.evaluation.thresholds import INT8, Thresholds, adjusted, excess, thresholds_for
 from quantflow.tasks.criteria import Criterion

@@ -1,0 +1,53 @@
+"""Whether two sides agree, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quantflow.artifacts.record import Verdict
+from quantflow.artifacts.side_by_side import Point
+from quantflow.evaluation.thresholds import Thresholds
+
+NAMED = 5
+"""Most layers that a sentence names."""
+
+
+def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str], list[str]]:
+    """Whether the sides agree, and a sentence for everything that does not.
+
+    Args:
+        points: with what each is beyond in.
+        asked: whether layers decide.
+
+    Returns:
+        The verdict, what failed, and what is marked only. NaN and Inf, and tensors that could not
+        be compared, fail whatever they are.
+    """
+    failed, marked = list[str](), list[str]()
+    for point in points:
+        if point.trouble:
+            failed.append(f"{_called(point)}: {point.trouble}")
+        elif point.beyond and (
+            point.kind == "output" or asked.layers_decide or point.nonfinite_apart
+        ):
+            failed.append(f"{_called(point)}: {point.beyond}")
+        elif point.beyond:
+            marked.append(point.name)
+    reasons = failed[:NAMED]
+    if len(failed) > NAMED:
+        reasons.append(f"{len(failed) - NAMED} more places are beyond their thresholds")
+    notes = list[str]()
+    if marked:
+        least = f"cosine {asked.layer_cosine}, relative error {asked.layer_error:.2g}"
+        notes.append(f"beyond the mark of layers ({least}), which does not decide: {some(marked)}")
+    return ("fail" if failed else "pass"), reasons, notes
+
+
+def _called(point: Point) -> str:
+    return f"{point.kind} {point.name!r}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
