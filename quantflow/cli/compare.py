@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from quantflow.artifacts.side_by_side import SideBySide
     from quantflow.stages.side_by_side import Asked
 
-SideName = Annotated[str | None, typer.Argument(metavar="[A]", help="The reference.")]
-OtherName = Annotated[str | None, typer.Argument(metavar="[B]", help="What is compared with it.")]
+SideName = Annotated[str | None, typer.Argument(metavar="A", help="The reference.")]
+OtherName = Annotated[str | None, typer.Argument(metavar="B", help="What is compared with it.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="At most N samples.")
+    int | None, typer.Option("--limit", min=1, metavar="N", help="At most N samples; of the stage, of each set.")
 ]
 Samples = Annotated[
     Path | None,
