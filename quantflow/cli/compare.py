@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 SideName = Annotated[str | None, typer.Argument(metavar="A", help="The reference.")]
 OtherName = Annotated[str | None, typer.Argument(metavar="B", help="What is compared with it.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="At most N samples; of the stage, of each set.")
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="At most N samples; of the stage, a set."),
 ]
 Samples = Annotated[
     Path | None,
