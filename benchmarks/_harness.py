@@ -23,16 +23,20 @@ class Figure:
         value: the figure.
         target: what it should reach, or None for a figure without a target.
         better: which side of the target is good.
+        within: the interval that it is expected in, or None.
     """
 
     name: str
     value: float
     target: float | None = None
     better: Literal["at least", "at most"] = "at least"
+    within: tuple[float, float] | None = None
 
     @property
     def met(self) -> bool:
-        """Whether the target is reached; true without one."""
+        """Whether the target is reached and the interval kept; true without them."""
+        if self.within is not None and not self.within[0] <= self.value <= self.within[1]:
+            return False
         if self.target is None:
             return True
         if self.better == "at least":
@@ -65,9 +69,13 @@ def finish(title: str, figures: Sequence[Figure], json_path: Path | None) -> int
     for column in ("figure", "measured", "target", ""):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for figure in figures:
-        target = "" if figure.target is None else f"{figure.better} {figure.target:g}"
-        mark = "" if figure.target is None else ("ok" if figure.met else "MISSED")
-        table.add_row(figure.name, f"{figure.value:.6g}", target, mark)
+        asked = list[str]()
+        if figure.target is not None:
+            asked.append(f"{figure.better} {figure.target:g}")
+        if figure.within is not None:
+            asked.append("{:g} to {:g}".format(*figure.within))
+        mark = ("ok" if figure.met else "MISSED") if asked else ""
+        table.add_row(figure.name, f"{figure.value:.6g}", ", ".join(asked), mark)
     Console(width=110).print(table)
     if json_path is not None:
         rows = [{**asdict(figure), "met": figure.met} for figure in figures]

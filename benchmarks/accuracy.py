@@ -1,13 +1,18 @@
-"""What recovers accuracy beyond ranges: every technique alone and together, on real models.
+"""How accurate a model is in every precision, by quantflow and by others, and what recovers it.
 
-All figures are of the deploy file lowered to integer operators, FP19 and fp16 rounding included
-(emulated), on held-out samples, next to the float model. Techniques are shown with everything INT8.
-A plan is what `quantflow sweep` finds for the budget named, or makes of the layers named (SmolLM2),
-verified on the same samples.
+All figures are of held-out samples, next to the float model; int8 is the deploy file lowered to
+integer operators, FP19 and fp16 rounding included (emulated). Peers get the same float model and
+the same calibration samples, and their QDQ files run in onnxruntime on the same held-out samples:
+they quantize for other hardware, and choose by themselves what stays float.
 
-Time is told in passes as well: plain onnxruntime inference of the calibration samples, in this run.
+The table has fp32, fp16, int8 by every estimator with everything INT8, then policies, then both
+with the optimization, then peers. The recovery has every technique alone and together.
 
-    python benchmarks/accuracy.py [--only MODEL] [--directory DIR] [--json FILE]
+`expected_accuracy.json` has an interval for figures of the table, wider than what rounding flips
+do; a figure that leaves it counts as missed.
+
+    python benchmarks/accuracy.py [--only MODEL] [--part table|recovery] [--directory DIR]
+                                  [--plot FILE] [--json FILE]
 
 MODEL is minilm, minilm-per-tensor, smollm2 or efficientnet; with a directory, what is there is
 used again.
@@ -15,269 +20,93 @@ used again.
 
 from __future__ import annotations
 
-import math
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from _harness import Figure, finish, parser, seconds
+import matplotlib.pyplot as plt
+import numpy as np
+from _harness import Figure, finish, parser
+from _precisions import Row, figures_of, table_rows
+from _recovery import JOBS, context_of, recovery_figures
+from rich.console import Console
+from rich.table import Table
 
-from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.optimize_record import OptimizeRecord
-from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.run_directory import RunDirectory
-from quantflow.artifacts.sample_set import SampleSet
-from quantflow.artifacts.sweep_record import PolicyResult, SweepRecord
-from quantflow.config import load_config
-from quantflow.export.qdq import Side
-from quantflow.graph.bucket import bucket_model
-from quantflow.graph.model_io import load_model
-from quantflow.runtime.bucket_run import run_samples
-from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
-from quantflow.runtime.workers import ALONE
-from quantflow.sensitivity.ledger import Ledger
-from quantflow.sensitivity.policy import plan_of, policy_none
-from quantflow.sensitivity.verification import Verifier
 from quantflow.stages.pipeline import run_stage
-from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
-from quantflow.stages.stage_3_sweep import STAGE as SWEEP
-from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
-from quantflow.stages.work_3_sweep import Parts
 
-SETS = Path(__file__).parents[1] / "calibration_sets"
-
-PASSES = ("smoothing", "multiply", "rounding", "bias_correction")
-ALL = "all"
-ABLATION: dict[str, frozenset[str]] = {
-    "ranges alone": frozenset(),
-    "smoothing, folded": frozenset({"smoothing"}),
-    "smoothing with Mul": frozenset({"smoothing", "multiply"}),
-    "rounding": frozenset({"rounding"}),
-    "bias correction": frozenset({"bias_correction"}),
-    "smoothing and bias correction": frozenset({"smoothing", "multiply", "bias_correction"}),
-    ALL: frozenset(PASSES),
-}
-"""Which passes are on."""
-
-SIDES: tuple[Side, ...] = ("weights", "activations")
-
-MOST_PASSES = {"smoothing and bias correction": 20.0}
-"""What an ablation may cost, in plain passes over the calibration samples."""
-
-MOST_SECONDS = {"minilm, rounding": 180.0}
-"""The same in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a figure of a plan should reach."""
-
-    name: str
-    value: float
-    better: Literal["at least", "at most"] = "at least"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A search, or the fp16 layers that a person names: the budget, and what should come out."""
-
-    name: str
-    overrides: tuple[str, ...]
-    targets: tuple[Target, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A model, how it is quantized, and the plans to look for."""
-
-    folder: str
-    overrides: tuple[str, ...]
-    plans: tuple[Plan, ...]
-
-
-ALL_DOWN = '{pattern="*.down_proj"}'
-INT8_DOWN = ", ".join(
-    f'{{pattern="*.layers.{layers}.mlp.down_proj", precision="int8"}}'
-    for layers in ("[034]", "1[24678]")
-)
-"""Layers of SmolLM2 whose FFN output stays INT8 where 85% of MACs have to."""
-
-JOBS = {
-    "minilm": Job(
-        "minilm_wikipedia",
-        (),
-        (
-            Plan(
-                "94% INT8",
-                ("budget.cosine_mean=0.999", "budget.int8_mac_fraction=0.94"),
-                (
-                    Target("cosine", 0.999),
-                    Target("least cosine", 0.995),
-                    Target("INT8 share of MACs", 0.94),
-                ),
-            ),
-        ),
-    ),
-    "minilm-per-tensor": Job(
-        "minilm_wikipedia",
-        ('quantization.weight_granularity="per-tensor"',),
-        (
-            Plan(
-                "80% INT8",
-                ("budget.cosine_mean=0.985", "budget.int8_mac_fraction=0.8"),
-                (Target("cosine", 0.985), Target("INT8 share of MACs", 0.8)),
-            ),
-        ),
-    ),
-    "smollm2": Job(
-        "smollm2_wikipedia",
-        (),
-        (
-            Plan(
-                "22 of 30 FFN outputs in fp16",
-                (
-                    f"plan.pins=[{ALL_DOWN}, {INT8_DOWN}]",
-                    'plan.policy="none"',
-                    "budget.perplexity_rise_fraction=0.03",
-                    "budget.int8_mac_fraction=0.85",
-                ),
-                (Target("perplexity rise", 0.03, "at most"), Target("INT8 share of MACs", 0.85)),
-            ),
-            Plan(
-                "all FFN outputs in fp16",
-                (
-                    f"plan.pins=[{ALL_DOWN}]",
-                    'plan.policy="none"',
-                    "budget.perplexity_rise_fraction=0.01",
-                    "budget.int8_mac_fraction=0.75",
-                ),
-                (Target("perplexity rise", 0.01, "at most"), Target("INT8 share of MACs", 0.75)),
-            ),
-        ),
-    ),
-    "efficientnet": Job(
-        "efficientnet_stamps",
-        ("set.heldout_samples=400",),
-        (
-            Plan(
-                "two layers in fp16",
-                ("budget.agreement_fraction=0.99", "budget.fp16_groups=2"),
-                (Target("agreement", 0.99), Target("fp16 groups", 2, "at most")),
-            ),
-        ),
-    ),
-}
+EXPECTED = Path(__file__).with_name("expected_accuracy.json")
 
 
 def main() -> int:
     """Measure and print; 1 when a target is missed."""
     options = parser(__doc__ or "")
     options.add_argument("--only", choices=tuple(JOBS), help="one model")
+    options.add_argument("--part", choices=("table", "recovery"), help="one of the two")
     options.add_argument("--directory", type=Path, help="where runs are kept")
+    options.add_argument("--plot", type=Path, help="where the plot of the table goes, an SVG")
     chosen = options.parse_args()
-    figures = list[Figure]()
+    figures, rows = list[Figure](), list[Row]()
     with tempfile.TemporaryDirectory() as temporary:
         directory = chosen.directory or Path(temporary)
         for name, job in JOBS.items():
-            if chosen.only in (None, name):
-                figures += _figures(name, job, directory)
-    return finish("Recovery, held-out samples, emulated", figures, chosen.json)
+            if chosen.only not in (None, name):
+                continue
+            for stage in (MODEL, SET, RANGES):
+                run_stage(context_of(job, directory), stage)
+            if chosen.part != "recovery":
+                rows += table_rows(name, job, directory)
+            if chosen.part != "table":
+                figures += recovery_figures(name, job, directory)
+    if rows:
+        print_table(rows)
+    if rows and chosen.plot:
+        plot(rows, chosen.plot)
+    figures = [*figures_of(rows, json.loads(EXPECTED.read_text())), *figures]
+    return finish("Accuracy, held-out samples, emulated", figures, chosen.json)
 
 
-def _figures(name: str, job: Job, directory: Path) -> list[Figure]:
-    figures = list[Figure]()
-    for stage in (MODEL, SET, RANGES):
-        run_stage(_context(job, directory), stage)
-    plain = plain_pass(_context(job, directory))
-    figures.append(Figure(f"{name}: plain pass over the calibration samples, s", plain))
-    for label, on in ABLATION.items():
-        passes = [f"optimize.{x}={str(x in on).lower()}" for x in PASSES]
-        context = _context(job, directory, passes)
-        took = seconds(partial(run_stage, context, OPTIMIZE))
-        of, (verifier, plan) = f"{name}, {label}", everything_int8(context)
-        figures += _of(of, verifier.run(plan), ())
-        figures.append(Figure(f"{of}: seconds", took, MOST_SECONDS.get(of), "at most"))
-        figures.append(Figure(f"{of}: passes", took / plain, MOST_PASSES.get(label), "at most"))
-        for side in SIDES if label == ALL else ():
-            measures = verifier.one_side(plan, side)
-            figures += [Figure(f"{of}, {side} alone: {x.metric}", x.value) for x in measures]
-        _say(name, label, context)
-    for plan in job.plans:
-        context = _context(job, directory, ['plan.policy="auto"', *plan.overrides])
-        run_stage(context, OPTIMIZE)
-        run_stage(context, SWEEP)
-        sweep = SweepRecord.read(context.folder("30_sweep") / "sweep.json")
-        (result,) = (x for x in sweep.policies if x.policy == context.config.plan.policy)
-        figures += _of(f"{name}, plan of {plan.name}", result, plan.targets)
-    return figures
-
-
-def _context(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Context:
-    place = directory / "-".join([job.folder, *("other" for _ in job.overrides)])
-    config = SETS / job.folder / "quantflow.toml"
-    loaded = load_config(config, [f'run.directory="{place}"', *job.overrides, *overrides])
-    return Context(loaded, RunDirectory(loaded.run_directory))
-
-
-def plain_pass(context: Context) -> float:
-    """Seconds of plain inference of the calibration samples, the better of two."""
-    record = ModelRecord.read(context.folder("00_model") / "model.json")
-    dims = context.config.target.buckets[0]
-    model = bucket_model(load_model(context.folder("00_model") / "model.onnx"), dims)
-    runner = OnnxRuntimeRunner(model, context.config.runtime)
-    samples = SampleSet(context.folder("10_set") / "calibration")
-
-    def infer() -> None:
-        for _ in run_samples([runner], samples, record, dims):
-            pass
-
-    least = min(seconds(infer), seconds(infer))
-    runner.close()
-    return least
-
-
-def everything_int8(context: Context) -> tuple[Verifier, PrecisionPlan]:
-    """Policy none, and what runs it on the held-out samples."""
-    parts = Parts(context, Ledger(None, ALONE))
-    return parts.verifier, plan_of("none", policy_none(parts.record, {}), parts.islands)
-
-
-def _of(label: str, result: PolicyResult, targets: Sequence[Target]) -> list[Figure]:
-    found = {"least cosine": result.cosine_min, "INT8 share of MACs": result.int8_mac_fraction}
-    found["fp16 groups"] = result.fp16_groups
-    for measure in result.measures:
-        found[measure.metric] = measure.value
-        if measure.metric == "perplexity":  # the damage is the logarithm of the ratio to fp32's
-            found["perplexity rise"] = math.expm1(measure.damage)
-    print(
-        label, {key: round(value, 6) for key, value in found.items()}, file=sys.stderr, flush=True
-    )
-    by_name = {target.name: target for target in targets}
-    figures = list[Figure]()
-    for key, value in found.items():
-        target = by_name.get(key)
-        figures.append(
-            Figure(f"{label}: {key}", value, target.value, target.better)
-            if target
-            else Figure(f"{label}: {key}", value)
+def print_table(rows: Sequence[Row]) -> None:
+    """All rows with their intervals."""
+    table = Table(title="Held-out samples, emulated; 95% intervals over samples")
+    for column in ("model", "way", "INT8", "metric", "value", "distance from fp32", "cosine"):
+        table.add_column(
+            column, justify="left" if column in ("model", "way", "metric") else "right"
         )
-    return figures
+    table.add_column("least", justify="right")
+    table.add_column("Spearman", justify="right")
+    for x in rows:
+        share = "-" if x.int8_mac_fraction is None else f"{x.int8_mac_fraction:.1%}"
+        task = f"{x.task[0]:.3f} ({x.task[1]:.3f} to {x.task[2]:.3f})" if x.task else "-"
+        damage = f"{x.damage:.2g} ({x.low:.2g} to {x.high:.2g})"
+        cosines = f"{x.cosine_mean:.5f}", f"{x.cosine_min:.4f}"
+        table.add_row(x.model, x.way, x.metric, share, f"{x.value:.5g}", damage, *cosines, task)
+    Console(width=150).print(table)
 
 
-def _say(name: str, label: str, context: Context) -> None:
-    """What became of every pass, on stderr: the table comes at the end."""
-    record = OptimizeRecord.read(context.folder("25_optimize") / "optimize.json")
-    for x in record.passes:
-        kept = "kept" if x.kept else "dropped"
-        line = f"{name}, {label}: {x.name} {kept}, {x.error_before:.4g} -> {x.error_after:.4g}"
-        print(line, file=sys.stderr, flush=True)
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Distance from fp32 of every way, a panel a model, with intervals."""
+    models = list(dict.fromkeys(x.model for x in rows))
+    most = max(sum(x.model == model for x in rows) for model in models)
+    pyplot: Any = plt  # partly untyped
+    figure, panels = pyplot.subplots(
+        1, len(models), figsize=(6 * len(models), 0.35 * most + 1.2), squeeze=False
+    )
+    for panel, model in zip(panels[0], models, strict=True):
+        some = [x for x in rows if x.model == model and x.way != "fp32"][::-1]
+        damage = np.array([x.damage for x in some])
+        ends = np.array([[x.damage - x.low, x.high - x.damage] for x in some]).T
+        panel.barh(range(len(some)), damage, xerr=np.maximum(ends, 0), color="#4c78a8")
+        panel.set_yticks(range(len(some)), [x.way for x in some])
+        panel.set_xlabel(f"distance from fp32: {some[0].metric}")
+        panel.set_title(model)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":

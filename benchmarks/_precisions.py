@@ -1,0 +1,239 @@
+"""One model in every precision, by every estimator and policy, and by peers: the same samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import onnx_ir as ir
+from _harness import Figure
+from _peers import PEERS, Feeds, quantized_by
+from _recovery import Job, context_of
+
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.ranges_record import ClippingReport, RangesRecord
+from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.sweep_record import Measure
+from quantflow.config import PinConfig
+from quantflow.evaluation.comparison import collect_outputs
+from quantflow.export.deploy import deploy_model
+from quantflow.export.int8_fraction import int8_mac_fraction
+from quantflow.export.lowering import lower
+from quantflow.graph.model_io import save_model
+from quantflow.runtime.bucket_run import bucket_batches
+from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
+from quantflow.runtime.workers import ALONE
+from quantflow.sensitivity.ledger import Ledger
+from quantflow.sensitivity.measures import measures_of
+from quantflow.sensitivity.policy import plan_of, policy_attention, policy_none, resolve_pins
+from quantflow.sensitivity.verification import Verifier
+from quantflow.stages.pipeline import run_stage
+from quantflow.stages.stage import Context
+from quantflow.stages.stage_3_sweep import STAGE as SWEEP
+from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
+from quantflow.stages.work_3_sweep import Parts
+from quantflow.tasks.scores import load_scores
+from quantflow.tasks.similarity import similarity_interval, similarity_score
+
+ESTIMATORS = ("minmax", "percentile", "kl", "mse")
+"""Beside `auto`, which is the range in force."""
+
+PASSES = ("smoothing", "rounding", "bias_correction")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way to run a model.
+
+    Attributes:
+        model, way: names.
+        int8_mac_fraction: share of MACs of layers with constant weights, 0-1; None where a peer
+            chose it.
+        metric: what the budget asks of first.
+        value: of the metric on held-out samples.
+        damage, low, high: mean distance from fp32 and its 95% interval over samples, paired.
+        cosine_mean, cosine_min: of the outputs to fp32.
+        task: Spearman's correlation with human scores, its ends; None without such a task.
+    """
+
+    model: str
+    way: str
+    int8_mac_fraction: float | None
+    metric: str
+    value: float
+    damage: float
+    low: float
+    high: float
+    cosine_mean: float
+    cosine_min: float
+    task: tuple[float, float, float] | None = None
+
+
+def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:
+    """Every row of one model whose ranges are there.
+
+    Args:
+        name: of the model.
+        job: how it is quantized.
+        directory: of the runs.
+    """
+    plain = context_of(job, directory, [f"optimize.{each}=false" for each in PASSES])
+    run_stage(plain, OPTIMIZE)
+    bench = Bench.of(name, plain)
+    yield bench.row("fp32", bench.verifier.model, 0.0)
+    yield bench.planned("fp16", bench.all_fp16())
+    for estimator in ESTIMATORS:
+        yield bench.with_ranges(bench.candidates(estimator)).planned(
+            f"int8, {estimator}", bench.policy("none")
+        )
+    yield bench.planned("int8, auto", bench.policy("none"))
+    yield bench.planned("int8, auto, policy attention", bench.policy("attention"))
+    yield bench.swept("int8, auto, policy auto", plain)
+    recovered = context_of(job, directory)
+    run_stage(recovered, OPTIMIZE)
+    optimized = Bench.of(name, recovered)
+    yield optimized.planned("int8, optimized", optimized.policy("none"))
+    yield optimized.planned("int8, optimized, policy attention", optimized.policy("attention"))
+    yield optimized.swept("int8, optimized, policy auto", recovered)
+    yield from bench.peers(directory)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A model, its ranges and the held-out samples.
+
+    Attributes:
+        name: for the table.
+        context: configuration and run directory.
+        parts: what a sweep is made of.
+        verifier: runs models on the held-out samples.
+    """
+
+    name: str
+    context: Context
+    parts: Parts
+    verifier: Verifier
+
+    @classmethod
+    def of(cls, name: str, context: Context) -> Bench:
+        """By the model and ranges in force."""
+        parts = Parts(context, Ledger(None, ALONE))
+        return cls(name, context, parts, parts.verifier)
+
+    def with_ranges(self, ranges: RangesRecord) -> Bench:
+        """The same with other ranges."""
+        return replace(self, verifier=replace(self.verifier, ranges=ranges))
+
+    def candidates(self, estimator: str) -> RangesRecord:
+        """The ranges that another estimator gives, by the histograms of stage 2."""
+        rows = ClippingReport.read(self.context.folder("20_ranges") / "clipping.json").rows
+        bounds = {
+            x.tensor: {"low": x.low, "high": x.high, "estimator": estimator}
+            for x in rows
+            if x.split == "calibration" and x.candidate == estimator
+        }
+        chosen = self.verifier.ranges
+        ranges = tuple(x.model_copy(update=bounds.get(x.tensor, {})) for x in chosen.ranges)
+        return chosen.model_copy(update={"ranges": ranges})
+
+    def policy(self, name: str) -> PrecisionPlan:
+        """A plan that needs no search."""
+        makes = {"none": policy_none, "attention": policy_attention}
+        return plan_of(name, makes[name](self.parts.record, {}), self.parts.islands)
+
+    def all_fp16(self) -> PrecisionPlan:
+        """No layer in INT8."""
+        record = self.parts.record
+        pinned = resolve_pins(record, [PinConfig(pattern="*", precision="fp16")])
+        return plan_of("none", policy_none(record, pinned), self.parts.islands)
+
+    def swept(self, way: str, context: Context) -> Row:
+        """The plan that the sweep finds."""
+        run_stage(context, SWEEP)
+        return self.planned(way, PrecisionPlan.read(context.folder("30_sweep") / "plan.json"))
+
+    def planned(self, way: str, plan: PrecisionPlan) -> Row:
+        """A plan's deploy model, lowered, FP19 and fp16 rounding included."""
+        v = self.verifier
+        factors = v.factors(plan)
+        deploy = deploy_model(v.model, v.record, factors, v.weights)
+        fp19, islands = v.config.target.fp19_dequant, plan.island_nodes
+        lowered = lower(deploy, fp19=fp19, emulate_fp16=True, islands=islands)
+        return self.row(way, lowered, int8_mac_fraction(v.record, factors))
+
+    def row(self, way: str, model: ir.Model, share: float | None) -> Row:
+        """A model of the same bucket on the held-out samples, and on the task's."""
+        v = self.verifier
+        runner = OnnxRuntimeRunner(model, v.runtime)
+        values = v.probe.measure(lambda number: runner.run(v.probe.feeds(number)))
+        first: Measure = measures_of(v.criteria, values, v.probe, seed=v.config.run.seed)[0]
+        found = Row(
+            model=self.name,
+            way=way,
+            int8_mac_fraction=share,
+            metric=first.metric,
+            value=first.value,
+            damage=first.damage,
+            low=first.low,
+            high=first.high,
+            cosine_mean=float(values["cosine"].mean()),
+            cosine_min=float(values["cosine"].min()),
+            task=self._similarity(runner),
+        )
+        runner.close()
+        print({key: x for key, x in asdict(found).items() if x}, file=sys.stderr, flush=True)
+        return found
+
+    def _similarity(self, runner: OnnxRuntimeRunner) -> tuple[float, float, float] | None:
+        config = self.context.config
+        if config.task is None or config.task.scores is None:
+            return None
+        samples = SampleSet(self.context.folder("10_set") / "task")
+        scores = load_scores(config.task.scores, self.context.loaded.base, len(samples))
+        dims = config.target.buckets[0]
+        (rows,) = collect_outputs([runner], samples, self.parts.record, dims)
+        low, high = similarity_interval(rows, scores, seed=config.run.seed)
+        return similarity_score(rows, scores), low, high
+
+    def peers(self, directory: Path) -> Iterator[Row]:
+        """What others make of the float model and the calibration samples."""
+        v = self.verifier
+        float_model = directory / f"{self.name}_float.onnx"
+        save_model(v.model, float_model)
+        roles = {layer.role for layer in v.record.layers}
+        batches = list(self._batches())
+        for peer, quantize in PEERS.items():
+            output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
+            transformer = "qkv" in roles
+            try:
+                model = quantized_by(
+                    quantize, float_model, batches, output, transformer=transformer
+                )
+                yield self.row(peer, model, None)
+            except Exception as error:  # whatever another tool raises is its result
+                print(f"{self.name}, {peer}: {type(error).__name__}: {error}", file=sys.stderr)
+
+    def _batches(self) -> Iterator[Feeds]:
+        samples = SampleSet(self.context.folder("10_set") / "calibration")
+        dims = self.context.config.target.buckets[0]
+        for batch in bucket_batches(samples, self.parts.record, dims):
+            yield dict(batch.feeds)
+
+
+def figures_of(rows: Sequence[Row], expected: Mapping[str, tuple[float, float]]) -> list[Figure]:
+    """The rows as figures.
+
+    Args:
+        rows: of the table.
+        expected: interval by name of a figure; others have none.
+    """
+    found = list[Figure]()
+    for x in rows:
+        of = f"{x.model}, {x.way}"
+        values = {f"{of}: {x.metric}": x.value, f"{of}: cosine": x.cosine_mean}
+        if x.task:
+            values[f"{of}: Spearman"] = x.task[0]
+        found += [Figure(key, value, within=expected.get(key)) for key, value in values.items()]
+    return found
