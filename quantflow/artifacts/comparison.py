@@ -45,12 +45,15 @@ class LayerError(Record):
         layer, group: names.
         sqnr_db: of the layer's output, padding excluded, all errors from the input on included.
         own_sqnr_db: with the float input, so that only this layer's quantization counts.
+        sample_sqnr_db: `sqnr_db` of every sample alone, in the order of `Comparison.layer_samples`;
+            NaN where the tensor does not keep the samples of a batch apart, or is zero.
     """
 
     layer: str
     group: str
     sqnr_db: float
     own_sqnr_db: float
+    sample_sqnr_db: tuple[float, ...] = ()
 
 
 class Comparison(Record):
@@ -69,6 +72,7 @@ class Comparison(Record):
         task: metric by precision, `fp16_plain` only where there are islands; empty without a task.
         task_metric: its name, that of the function for a user's own, or empty.
         layers: in graph order.
+        layer_samples: ids of the evaluation samples that `layers` were measured on.
         verdict: fail when int8 misses the budget or a value is not finite.
         reasons: one sentence for every gate that did not pass.
     """
@@ -82,6 +86,7 @@ class Comparison(Record):
     task: dict[Precision, TaskScore]
     task_metric: str
     layers: tuple[LayerError, ...]
+    layer_samples: tuple[str, ...] = ()
     verdict: Verdict
     reasons: tuple[str, ...]
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.export_record import ExportRecord
@@ -62,7 +63,8 @@ def layer_errors(
     by_all, by_own = _Noise(results), _Noise(results)
     fitted = [fit_sample(sample, record, dims) for sample in islice(samples, SAMPLES)]
     layouts: dict[str, Layout] = {layer.output: _rows_layout(record, layer) for layer in layers}
-    for batch in batches(fitted, batch_size(record, dims)):
+    size = batch_size(record, dims)
+    for batch in batches(fitted, size):
         expected = source.run(batch.feeds)
         observed = whole.run(batch.feeds)
         # By position: a layer that feeds another one directly gives its output a new name.
@@ -74,8 +76,10 @@ def layer_errors(
                 arrange_batch(x[name], batch.feeds, batch.count, record, layouts[name], name)
                 for x in (expected, observed, isolated)
             )
+            # Rows of all samples under one another may have been moved among them.
+            apart = size == 1 or layouts[name] != "none" or exact.values.shape[1] == 1
             for noise, part in zip((by_all, by_own), found, strict=True):
-                noise.add(name, exact, part)
+                noise.add(name, exact, part, batch.indices, apart=apart)
         progress("error of every layer", max(batch.indices) + 1, len(fitted))
     return tuple(
         LayerError(
@@ -83,28 +87,55 @@ def layer_errors(
             group=layer.group,
             sqnr_db=by_all.sqnr_db(layer.output),
             own_sqnr_db=by_own.sqnr_db(layer.output),
+            sample_sqnr_db=by_all.of_samples(layer.output, len(fitted)),
         )
         for layer in layers
     )
 
 
 class _Noise:
-    """Sums of squares of signals and errors, by tensor."""
+    """Sums of squares of signals and errors, by tensor and by sample."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._sums = {name: np.zeros(2) for name in names}
+        self._samples = {name: np.full((2, SAMPLES), np.nan) for name in names}
 
-    def add(self, name: str, expected: Part, observed: Part) -> None:
-        """Add what is no padding."""
-        exact = expected.real_values().astype(np.float64)
-        noise = np.square(exact - observed.real_values()).sum()
-        self._sums[name] += np.square(exact).sum(), noise
+    def add(
+        self, name: str, expected: Part, observed: Part, samples: Sequence[int], *, apart: bool
+    ) -> None:
+        """Add what is no padding.
+
+        Args:
+            name: of the tensor.
+            expected, observed: its values in the two models.
+            samples: positions of the samples in the set.
+            apart: whether the values of a sample are its own.
+        """
+        exact = expected.values.astype(np.float64)
+        squares = np.stack([np.square(exact), np.square(exact - observed.values)])
+        if expected.real is not None:
+            real = expected.real.reshape(
+                expected.real.shape + (1,) * (exact.ndim - expected.real.ndim)
+            )
+            squares = np.where(real, squares, 0.0)
+        sums = squares.reshape(2, len(exact), -1).sum(axis=2)
+        self._sums[name] += sums.sum(axis=1)
+        if apart:
+            self._samples[name][:, list(samples)] = sums
 
     def sqnr_db(self, name: str) -> float:
         """``10 log10(signal / noise)``, in dB."""
-        signal, noise = self._sums[name]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(10 * np.log10(signal / noise))
+        return float(_decibels(self._sums[name]))
+
+    def of_samples(self, name: str, count: int) -> tuple[float, ...]:
+        """The same of every sample's part; NaN where no part is a sample's own."""
+        return tuple(map(float, _decibels(self._samples[name])[:count]))
+
+
+def _decibels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    signal, noise = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 10 * np.log10(signal / noise)
 
 
 def _rows_layout(record: ModelRecord, layer: Layer) -> Layout:

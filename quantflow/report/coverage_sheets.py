@@ -41,7 +41,7 @@ def coverage_sheet(coverage: CoverageReport) -> Sheet:
         *("clipped", "clipped then", "near", "near then", "NaN, Inf", "worst samples"),
     )
     held = (
-        f"The {coverage.heldout_samples} samples of the deployment profile"
+        f"{coverage.heldout_samples} deployment samples, by their profile,"
         if coverage.deployment == "profile"
         else f"{coverage.heldout_samples} held-out deployment samples"
     )

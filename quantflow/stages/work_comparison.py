@@ -25,7 +25,7 @@ from quantflow.evaluation.comparison import (
     collect_outputs,
     compare_outputs,
 )
-from quantflow.evaluation.layer_error import layer_errors
+from quantflow.evaluation.layer_error import SAMPLES, layer_errors
 from quantflow.evaluation.precisions import Precisions, open_precisions
 from quantflow.evaluation.verdict import judge, judge_twins
 from quantflow.graph.model_io import load_model
@@ -85,6 +85,7 @@ def work(context: Context, folder: Path) -> None:
         task=_scores(figures, seed) or _similarity(context, record, bucket, models),
         task_metric=label,
         layers=_layers(context, record, export, plan),
+        layer_samples=tuple(samples.ids[:SAMPLES]),
         verdict=verdict,
         reasons=reasons,
     ).write(folder / "comparison.json")

@@ -109,6 +109,36 @@ def test_own_errors_and_accumulated_ones_are_those_of_numpy() -> None:
     assert [error.group for error in found.values()] == ["n_h", "n_y"]
 
 
+def test_every_sample_s_own_figure_is_that_of_numpy() -> None:
+    samples = [{"x": (1 + i) * rand(4, seed=i)} for i in range(5)]  # the last batch repeats one
+    found = case(two_layers(), BOUNDS, {"batch": 2}).errors(samples)
+    for i, sample in enumerate(samples):
+        x = sample["x"][None]
+        h8 = int8_layer(fp16(x), W0, BOUNDS["x"])
+        y8 = int8_layer(np.maximum(h8, 0), W1, BOUNDS["r"])
+        y = np.maximum(x @ W0, 0) @ W1
+        assert found["n_h"].sample_sqnr_db[i] == pytest.approx(sqnr(x @ W0, h8), abs=1e-3)
+        assert found["n_y"].sample_sqnr_db[i] == pytest.approx(sqnr(y, y8), abs=1e-3)
+    assert {len(error.sample_sqnr_db) for error in found.values()} == {len(samples)}
+
+
+def test_what_does_not_keep_samples_apart_has_no_figures_of_single_ones() -> None:
+    proto = build(
+        "(float[batch,2,4] x) => (float[batch,2,6] y) "
+        "{ r = Reshape(x, rows) h = MatMul(r, w0) y = Reshape(h, back) }",
+        {"w0": W0, "rows": np.int64([-1, 4]), "back": np.int64([-1, 2, 6])},
+    )
+    samples = [{"x": rand(2, 4, seed=i)} for i in range(4)]
+    bounds = {"r": BOUNDS["x"]}
+    (together,) = case(proto, bounds, {"batch": 2}).errors(samples).values()
+    assert len(together.sample_sqnr_db) == 4 and np.isnan(together.sample_sqnr_db).all()
+    (apart,) = case(proto, bounds, {"batch": 1}).errors(samples).values()
+    for sample, found in zip(samples, apart.sample_sqnr_db, strict=True):
+        h8 = int8_layer(fp16(sample["x"]), W0, BOUNDS["x"])
+        assert found == pytest.approx(sqnr(sample["x"] @ W0, h8), abs=1e-3)
+    assert apart.sqnr_db == pytest.approx(together.sqnr_db, abs=1e-6)
+
+
 def test_padding_and_repeated_samples_are_left_out() -> None:
     proto = build(
         "(float[batch,length,4] x, int64[batch,length] attention_mask) => "
@@ -126,6 +156,10 @@ def test_padding_and_repeated_samples_are_left_out() -> None:
     x = np.concatenate([s["x"][s[MASK_NAME] == 1] for s in samples])
     h8 = int8_layer(fp16(x), W0, BOUNDS["x"])
     assert found["n_h"].sqnr_db == pytest.approx(sqnr(x @ W0, h8), abs=1e-3)
+    for i, sample in enumerate(samples):
+        x = sample["x"][sample[MASK_NAME] == 1]
+        alone = sqnr(x @ W0, int8_layer(fp16(x), W0, BOUNDS["x"]))
+        assert found["n_h"].sample_sqnr_db[i] == pytest.approx(alone, abs=1e-3)
 
 
 def test_a_layer_that_reads_another_layer_s_output_directly() -> None:

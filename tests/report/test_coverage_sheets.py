@@ -34,7 +34,7 @@ def test_the_note_says_where_deployment_comes_from() -> None:
     report = made.coverage()
     assert coverage_sheet(report).note.startswith("3 held-out deployment samples")
     profiled = report.model_copy(update={"deployment": "profile"})
-    assert coverage_sheet(profiled).note.startswith("The 3 samples of the deployment profile")
+    assert coverage_sheet(profiled).note.startswith("3 deployment samples, by their profile,")
 
 
 def test_the_least_stable_tensor_comes_first() -> None:
