@@ -31,6 +31,9 @@ names them among its own inputs."""
 _ATTEMPT = ".attempt"
 """Digest of what an unfinished stage is made from."""
 
+_BESIDE = ("summary.json", "timings.json", "provenance.json", "report.html")
+"""Files that lie beside the stages."""
+
 _UNFINISHED = (JOURNAL, _ATTEMPT)
 """Files that only an unfinished stage has. They go last, so that no kill loses the journal."""
 
@@ -212,7 +215,7 @@ class RunDirectory:
                     where=str(self.root),
                     fix="wait for it, or choose another run.directory",
                 )
-            for name in ("summary.json", "timings.json", "report.html"):
+            for name in _BESIDE:
                 for half in self.root.glob(f".{name}.????????"):  # of a write that was killed
                     half.unlink(missing_ok=True)
             yield

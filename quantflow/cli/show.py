@@ -79,9 +79,10 @@ def show(
 
 
 def _show_timings(run: RunDirectory, *, as_json: bool) -> None:
-    from quantflow.cli.views import timings, timings_sheet
+    from quantflow.artifacts.timings import read_timings
+    from quantflow.cli.views import timings_sheet
 
-    times = timings(run)
+    times = read_timings(run.root)
     if as_json:
         print_json(times)
     else:

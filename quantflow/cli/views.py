@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from quantflow.artifacts.record import Record
-from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.report import (
     comparison_sheets,
     coverage_sheets,
@@ -201,23 +200,6 @@ VIEWS: dict[str, View] = {
     "parity": View("quantflow export-onnx", ("parity",), _parity),
     "summary": View("quantflow run", ("summary",), _summary, by_layer=False, whole=True),
 }
-
-
-def timings(run: RunDirectory) -> dict[str, Any]:
-    """Seconds and time of completion by stage; empty before anything has run."""
-    try:
-        found: object = json.loads((run.root / "timings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    entries = cast(dict[str, Any], found) if isinstance(found, dict) else {}
-    return {name: entry for name, entry in entries.items() if _is_timing(entry)}
-
-
-def _is_timing(entry: object) -> bool:
-    if not isinstance(entry, dict):
-        return False
-    given = cast(dict[str, object], entry)
-    return isinstance(given.get("seconds"), int | float) and isinstance(given.get("finished"), str)
 
 
 def timings_sheet(times: Mapping[str, Any]) -> Sheet:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quantflow.artifacts.comparison import Comparison, Summary
 from quantflow.artifacts.coverage_record import CoverageReport
@@ -17,12 +17,14 @@ from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import OmRecord
 from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.provenance import Provenance, read_provenance
 from quantflow.artifacts.ranges_record import ClippingReport, Fp16Report, RangesRecord
 from quantflow.artifacts.record import Record
 from quantflow.artifacts.run_directory import RunDirectory, StageManifest
 from quantflow.artifacts.sample_set import SetRecord
 from quantflow.artifacts.stability_record import StabilityReport
 from quantflow.artifacts.sweep_record import SweepRecord
+from quantflow.artifacts.timings import read_timings
 
 R = TypeVar("R", bound=Record)
 
@@ -54,6 +56,9 @@ class Artifacts:
         plan_edited: whether a person has changed the plan since stage 3 wrote it.
         summary: None until `quantflow.stages.summary` has made it of the others.
         histograms, channel_absmax: files of stage 2 with more on every tensor.
+        manifests: of the stages, by folder.
+        provenance: with what they were made; None where it was not noted.
+        timings: how long they took, as `read_timings` gives it.
         outdated: folders left out, since a stage they were made from has changed since.
     """
 
@@ -77,6 +82,9 @@ class Artifacts:
     om: OmRecord | None = None
     comparison: Comparison | None = None
     summary: Summary | None = None
+    manifests: Mapping[str, StageManifest] = field(default_factory=dict[str, StageManifest])
+    provenance: Provenance | None = None
+    timings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outdated: tuple[str, ...] = ()
 
 
@@ -124,6 +132,9 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         parity=read(ParityReport, "40_onnx", "parity.json"),
         om=read(OmRecord, "50_om", "om.json"),
         comparison=read(Comparison, "45_compare", "comparison.json"),
+        manifests={name: x for name, x in manifests.items() if x and name in usable},
+        provenance=read_provenance(run.root),
+        timings=read_timings(run.root),
         outdated=tuple(folder for folder in FOLDERS if folder in outdated),
     )
 

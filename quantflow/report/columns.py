@@ -51,4 +51,5 @@ def sheet_of(
         rows=(*rows, *feet),
         note=note,
         spare=tuple(sorted(places, key=lambda i: -columns[i].spare)),
+        footed=footed,
     )

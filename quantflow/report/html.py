@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from quantflow import __version__
 from quantflow.artifacts.atomic import write_atomically
@@ -17,6 +21,22 @@ from quantflow.report.gates import all_gates, overall
 from quantflow.report.next_steps import next_steps
 from quantflow.report.sections import sections
 from quantflow.report.sheet import cosine_text, count_text, dims_text, score_text, share_text
+from quantflow.report.tables import STYLES
+from quantflow.report.verdict_line import verdict_line
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+GATE_ANCHORS: Final = {
+    "drift": "drift",
+    "hygiene": "hygiene",
+    "finite values": "ranges",
+    "coverage": "coverage",
+    "plan": "plan",
+    "parity": "parity",
+    "accuracy": "precision",
+}
+"""Section that a gate is about."""
 
 OPEN_ROWS = 15
 """Rows of a table that show at once; the others unfold."""
@@ -44,6 +64,30 @@ def report_is_fresh(run: RunDirectory, path: Path) -> bool:
 
 def render(artifacts: Artifacts) -> str:
     """The page as text."""
+    gates = all_gates(artifacts)
+    style, script = (_part(name) for name in ("page.css", "page.js"))
+    return _template().render(
+        version=__version__,
+        style=style,
+        script=script,
+        script_digest=_source_digest(script),
+        verdict=overall(gates) if gates else "unfinished",
+        line=verdict_line(artifacts),
+        gates=gates,
+        gate_anchors=GATE_ANCHORS,
+        reasons=[(gate, reason) for gate in gates for reason in gate.reasons],
+        about=list(_about(artifacts)),
+        emulated=_emulated(artifacts),
+        facts=list(_facts(artifacts)),
+        steps=next_steps(artifacts),
+        outdated=artifacts.outdated,
+        sections=list(sections(artifacts)),
+        open_rows=OPEN_ROWS,
+        states=frozenset(STYLES),
+    )
+
+
+def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -53,20 +97,23 @@ def render(artifacts: Artifacts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = _breakable
-    gates = all_gates(artifacts)
-    return environment.get_template("page.html.j2").render(
-        version=__version__,
-        verdict=overall(gates) if gates else "unfinished",
-        reasons=[reason for gate in gates for reason in gate.reasons],
-        about=list(_about(artifacts)),
-        emulated=_emulated(artifacts),
-        facts=list(_facts(artifacts)),
-        steps=next_steps(artifacts),
-        outdated=artifacts.outdated,
-        sections=list(sections(artifacts)),
-        open_rows=OPEN_ROWS,
-    )
+    environment.filters |= {"breakable": _breakable, "described": _described}
+    return environment.get_template("page.html.j2")
+
+
+def _part(name: str) -> Markup:
+    """A file of the page that is put into it as it is."""
+    return Markup(files("quantflow.report").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _source_digest(script: str) -> str:
+    """What the page's security policy calls its one script, so that no other one can run."""
+    return f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _described(svg: str, text: str) -> Markup:
+    """Figures with a description for those who do not see them."""
+    return Markup(svg.replace('<svg role="img"', f'<svg role="img" aria-label="{escape(text)}"'))
 
 
 def _breakable(text: str) -> Markup:

@@ -44,6 +44,8 @@ def clipping_plot(rows: Sequence[ClippingRow]) -> str:
     Args:
         rows: chosen rows in the order to show them; those beyond `MOST_BARS` are left out.
     """
+    from matplotlib.ticker import LogLocator
+
     shown = rows[:MOST_BARS]
 
     def paint(axes: Axes) -> None:
@@ -55,6 +57,7 @@ def clipping_plot(rows: Sequence[ClippingRow]) -> str:
         axes.plot(seen, spots, "D", color=SERIES[1], markersize=4, label="largest value seen")
         if any(value > 0 for value in (*bounds, *seen)):
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
         labels = [f"{x.tensor} ({x.split})" for x in shown]

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quantflow.report import comparison_sheets, export_sheets, model_sheets, optimize_sheets
+from quantflow.report import (
+    comparison_sheets,
+    export_sheets,
+    model_sheets,
+    optimize_sheets,
+    provenance_sheets,
+)
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.calibration_sections import range_sections, set_sections
+from quantflow.report.comparison_sections import comparison_sections
 from quantflow.report.gates import all_gates
 from quantflow.report.plan_sections import plan_sections
 from quantflow.report.section import Section, section
@@ -21,40 +28,18 @@ def _all_sections(artifacts: Artifacts) -> Iterator[Section]:
     gates = all_gates(artifacts)
     if gates:
         yield section("gates", "Gates", comparison_sheets.gates_sheet(gates))
-    yield from _comparison_sections(artifacts)
-    yield from plan_sections(artifacts)
     yield from set_sections(artifacts)
     yield from range_sections(artifacts)
     if artifacts.optimize is not None and artifacts.optimize.passes:
         sheets = optimize_sheets.all_sheets(artifacts.optimize)
         yield section("optimize", "Optimization", *sheets)
+    yield from plan_sections(artifacts)
+    yield from comparison_sections(artifacts)
     yield from _export_sections(artifacts)
     if artifacts.model is not None:
         sheets = (model_sheets.inputs_sheet, model_sheets.layers_sheet, model_sheets.groups_sheet)
         yield section("model", "Model", *(sheet(artifacts.model) for sheet in sheets))
-
-
-def _comparison_sections(artifacts: Artifacts) -> Iterator[Section]:
-    from quantflow.report.plots import sqnr_plot
-
-    comparison = artifacts.comparison
-    if comparison is None:
-        return
-    yield section(
-        "precision",
-        "fp32, fp16 and int8",
-        comparison_sheets.precisions_sheet(comparison, artifacts.export),
-        comparison_sheets.worst_samples_sheet(comparison),
-    )
-    if comparison.layers:
-        layers = comparison_sheets.worst_layers(comparison)
-        yield section(
-            "layers",
-            "Where the error arises",
-            comparison_sheets.errors_sheet(comparison, artifacts.export, artifacts.sweep),
-            plot=sqnr_plot(layers),
-            plot_text="SQNR of each layer's output, worst first",
-        )
+    yield section("provenance", "Provenance", *provenance_sheets.all_sheets(artifacts))
 
 
 def _export_sections(artifacts: Artifacts) -> Iterator[Section]:

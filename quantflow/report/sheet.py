@@ -24,6 +24,7 @@ class Sheet:
         rows: one cell a column; the order is the message (worst first, or the pipeline's).
         note: what a reader must know to read it, or empty.
         spare: places of the columns that a narrow terminal leaves out, first to go first.
+        footed: whether the last row is about the columns, such as their limits, and stays last.
     """
 
     title: str
@@ -32,6 +33,7 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     spare: tuple[int, ...] = ()
+    footed: bool = False
 
     def __post_init__(self) -> None:
         widths = {len(self.head), len(self.align), *map(len, self.rows)}

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from quantflow.report.svg_text import slim
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 INK, GRID, PASS, WARN, FAIL = "#010101", "#010102", "#010103", "#010104", "#010105"
 SERIES: Final = ("#020101", "#020102", "#020103", "#020104", "#020105", "#020106")
 """Colours that tell things apart, in order of use."""
+HEAT: Final = tuple(f"#03010{i}" for i in range(1, 9))
+"""Colours of a scale, from what is worst on."""
 
 _VARIABLES: Final = {
     INK: "ink",
@@ -26,6 +30,7 @@ _VARIABLES: Final = {
     **dict(
         zip(SERIES, ("first", "second", "third", "fourth", "fifth", "sixth"), strict=True),
     ),
+    **{colour: f"heat{place}" for place, colour in enumerate(HEAT)},
 }
 """matplotlib draws in these colours, which stand for variables of the page's style sheet."""
 
@@ -73,7 +78,7 @@ def rows_height(rows: int) -> float:
 
 def name_rows(axes: Axes, labels: Sequence[str], label: str) -> None:
     """Rows from top to bottom, with names on the left; `label` is what the other axis measures."""
-    axes.set_yticks(range(len(labels)), [_short(text) for text in labels])
+    axes.set_yticks(range(len(labels)), [short_name(text) for text in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_xlabel(label)
     axes.grid(axis="x", linewidth=0.6)
@@ -88,7 +93,7 @@ def add_legend(axes: Axes, *, columns: int) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False)
 
 
-def _short(text: str, width: int = 48) -> str:
+def short_name(text: str, width: int = 48) -> str:
     """The end of a long name, where names differ."""
     return text if len(text) <= width else "…" + text[1 - width :]
 
@@ -97,7 +102,7 @@ def _svg(figure: Figure, name: str) -> str:
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
-    text = text[text.index("<svg") :]
+    text = slim(text[text.index("<svg") :])
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, f"var(--{variable})")
     # Several plots share a page, so their ids must differ.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from quantflow.config import RuntimeConfig
 from quantflow.errors import fail
-from quantflow.runtime.onnxruntime_build import PROVIDERS, available_providers
+from quantflow.runtime.onnxruntime_build import PROVIDERS, SESSION_ENTRIES, available_providers
 from quantflow.runtime.runner import Feeds
 from quantflow.runtime.session_model import (
     IN_MEMORY_BYTES,
@@ -125,10 +125,8 @@ class OnnxRuntimeRunner:
         options.intra_op_num_threads = self._config.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # errors are raised, and need not be printed as well
-        # Without it, u8 x s8 products saturate on processors with AVX2 and no VNNI.
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        # Threads that wait for more to do would take the processors from the session that is next.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
+        for name, value in SESSION_ENTRIES.items():
+            options.add_session_config_entry(name, value)
         if self._prepared is not None and self._prepared.size > IN_MEMORY_BYTES:
             # An arena grows by doubling, and keeps what it once held. And in the default order all
             # weights of a QDQ model that is not optimized are dequantized before the first layer.

@@ -10,6 +10,7 @@ from pathlib import Path
 from quantflow import __version__
 from quantflow.errors import QuantflowError, fail
 from quantflow.stages.comparison import STAGE as COMPARE
+from quantflow.stages.made_with import note_provenance
 from quantflow.stages.stage import Context, Stage
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
@@ -64,6 +65,7 @@ def run_stage(context: Context, stage: Stage) -> StageOutcome:
         stage.work(context, folder)
     seconds = time.perf_counter() - start
     context.run.record_time(stage.folder, seconds)
+    note_provenance(context, stage.folder)
     discarded = tuple(_discard_conversion(context))
     return StageOutcome(stage, ran=True, seconds=seconds, kept=kept, discarded=discarded)
 

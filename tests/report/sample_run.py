@@ -37,6 +37,12 @@ from quantflow.artifacts.model_record import Group, Layer, ModelRecord, PaddedTe
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord
 from quantflow.artifacts.optimize_record import OptimizeRecord, Pass, SmoothedTensor
 from quantflow.artifacts.plan import PlannedGroup, PrecisionPlan
+from quantflow.artifacts.provenance import (
+    PROVENANCE,
+    Made,
+    Provenance,
+    configuration_digest,
+)
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
     ClippingRow,
@@ -63,6 +69,7 @@ from quantflow.artifacts.sweep_record import (
 from quantflow.ranges.channel_file import save_channel_absmax
 from quantflow.ranges.grid import observe
 from quantflow.ranges.histogram_file import save_histograms
+from quantflow.report.artifacts import FOLDERS
 
 
 def model() -> ModelRecord:
@@ -561,14 +568,56 @@ def comparison(verdict: str = "pass", reasons: tuple[str, ...] = ()) -> Comparis
             "task": {"fp32": score(0.508), "fp16": score(0.5079), "int8": score(0.501)},
             "task_metric": "spearman",
             "layers": [
-                LayerError(layer="block.query", group="block.qk", sqnr_db=35.0, own_sqnr_db=35.0),
-                LayerError(layer="block.key", group="block.qk", sqnr_db=12.0, own_sqnr_db=12.5),
+                LayerError(
+                    layer="block.query",
+                    group="block.qk",
+                    sqnr_db=35.0,
+                    own_sqnr_db=35.0,
+                    sample_sqnr_db=(36.5, 9.25, 34.0),
+                ),
+                LayerError(
+                    layer="block.key",
+                    group="block.qk",
+                    sqnr_db=12.0,
+                    own_sqnr_db=12.5,
+                    sample_sqnr_db=(12.5, 12.0, math.nan),
+                ),
                 LayerError(layer="head", group="head", sqnr_db=20.0, own_sqnr_db=22.0),
             ],
+            "layer_samples": ["evaluation[0]", "evaluation[1]", "evaluation[2]"],
+            "measures": {
+                "cosine": {
+                    "fp16": cosine_measure(0.9999991),
+                    "int8": cosine_measure(0.9946),
+                }
+            },
             "verdict": verdict,
             "reasons": reasons,
         }
     )
+
+
+def provenance() -> Provenance:
+    """The comparison was made with another budget than all before it."""
+
+    def made(limit: float) -> tuple[Made, dict[str, object]]:
+        configuration: dict[str, object] = {
+            "run": {"seed": 7},
+            "budget": {"cosine_mean": limit, "task_drop": None},
+        }
+        of_it = Made(
+            configuration=configuration_digest(configuration),
+            versions={"python": "3.11.9", "numpy": "2.1.0", "onnxruntime": "1.32.0"},
+            platform="Linux x86_64",
+            session={"provider": "CPUExecutionProvider", "intra_op_num_threads": "2"},
+            seed=7,
+        )
+        return of_it, configuration
+
+    found = Provenance()
+    for stage in FOLDERS:
+        found = found.with_stage(stage, *made(0.98 if stage == "45_compare" else 0.99))
+    return found
 
 
 def summary(verdict: str = "pass") -> Summary:
@@ -704,6 +753,7 @@ def write_run(
     )
     write_stage(run, "50_om", ("40_onnx",), {"om.json": om_record or om()})
     summary().write(root / "summary.json")
+    provenance().write(root / PROVENANCE)
     run.record_time("00_model", 1.25)
     return run
 
