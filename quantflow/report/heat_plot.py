@@ -53,7 +53,9 @@ def heat_plot(comparison: Comparison) -> str:
         axes.spines[:].set_visible(False)
         handles = axes.patches[: len(HEAT)]
         place, title = "outside upper left", "SQNR in dB"
-        axes.figure.legend(handles=handles, loc=place, ncols=4, frameon=False, title=title)
+        axes.figure.legend(
+            handles=handles, loc=place, ncols=4, frameon=False, title=title, alignment="left"
+        )
 
     return draw("heat", 2.0 + row * len(layers), paint)
 

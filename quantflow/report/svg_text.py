@@ -16,11 +16,11 @@ _LONG_NUMBER = re.compile(r"(\.\d\d)\d+")
 
 
 def slim(svg: str) -> str:
-    """Leave out metadata, empty groups and fonts, and round places to a hundredth of a point."""
+    """Leave out metadata, empty groups and fonts, and cut places to a hundredth of a point."""
     for pattern in _NOT_NEEDED:
         svg = pattern.sub("", svg)
-    return _PLACES.sub(lambda place: _rounded(place[0]), svg)
+    return _PLACES.sub(lambda place: _cut_short(place[0]), svg)
 
 
-def _rounded(place: str) -> str:
+def _cut_short(place: str) -> str:
     return _LONG_NUMBER.sub(r"\1", " ".join(place.split()))

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -113,7 +115,7 @@ def test_names_that_are_not_long_stay_on_one_line(page: str) -> None:
 
 def test_plots_take_their_colours_from_the_page(page: str) -> None:
     svg = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
-    assert svg.count("<svg") == 7  # error, curve, scores, drift, clipping, two histograms
+    assert svg.count("<svg") == 8  # map, error, curve, scores, drift, clipping, two histograms
     assert set(re.findall(r"#[0-9a-f]{6}\b", svg)) <= {"#000000", "#ffffff"}
     defined = set(re.findall(r"--(\w+):", page))
     assert {"first", "second", "pass", "fail", "ink"} <= set(re.findall(r"var\(--(\w+)\)", svg))
@@ -147,13 +149,87 @@ def test_a_run_without_a_search_has_no_empty_plots(tmp_path: Path) -> None:
 
 def test_names_from_the_model_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     evil = '<script>alert("$x^{")</script>'
-    layer = LayerError(layer=evil, group=evil, sqnr_db=float("inf"), own_sqnr_db=float("nan"))
-    record = comparison().model_copy(update={"layers": (layer,)})
+    layer = LayerError(
+        layer=evil,
+        group=evil,
+        sqnr_db=float("inf"),
+        own_sqnr_db=float("nan"),
+        sample_sqnr_db=(float("-inf"),),
+    )
+    record = comparison().model_copy(update={"layers": (layer,), "layer_samples": (evil,)})
     run = write_run(tmp_path, comparison_record=record)
     write_report(run, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
+    assert evil not in text
+    assert text.count("<script") == text.count("</script") == 1  # the page's own
+    assert "&lt;script&gt;" in text[text.index('id="heat"') :]
+
+
+def test_the_page_s_policy_names_its_one_script_and_nothing_of_the_network(page: str) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert policy and script
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert policy[1].split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        f"script-src 'sha256-{digest}'",
+    ]
+    assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}  # names of SVG
+
+
+def test_without_a_script_every_row_is_there_to_read(tmp_path: Path) -> None:
+    layers = tuple(
+        LayerError(layer=f"layer.{i}", group="g", sqnr_db=1.0, own_sqnr_db=1.0) for i in range(50)
+    )
+    record = comparison().model_copy(update={"layers": layers})
+    write_report(write_run(tmp_path, comparison_record=record), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    body = text[text.index("<body>") :]
+    assert all(f">layer.{i}</td>" in body for i in range(50))
+    assert not re.search(r'hidden|class="beyond|<button|<input', body)
+
+
+def test_a_long_run_s_page_stays_under_a_megabyte(tmp_path: Path) -> None:
+    # The worst case of the map: no two cells side by side are of one colour.
+    layers = tuple(
+        LayerError(
+            layer=f"bert.encoder.layer.{i}.attention.output.dense",
+            group=f"bert.encoder.layer.{i}.attention.output.dense",
+            sqnr_db=20.0,
+            own_sqnr_db=20.0,
+            sample_sqnr_db=tuple(12.0 + 10 * (k % 2) + i % 5 for k in range(16)),
+        )
+        for i in range(200)
+    )
+    names = tuple(f"evaluation[{k}]" for k in range(16))
+    record = comparison().model_copy(update={"layers": layers, "layer_samples": names})
+    write_report(write_run(tmp_path, comparison_record=record), tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < 1e6
+
+
+def test_the_page_ends_with_what_the_run_was_made_with(page: str) -> None:
+    end = page[page.index('<section id="provenance"') :]
+    for text in ("3.11.9", "CPUExecutionProvider", "budget.cosine_mean", "0.98", "45_compare"):
+        assert text in end
+    assert "task_drop" not in end  # not set
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb`` by WCAG 2.2."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(page: str, scheme: str) -> None:
+    blocks = re.findall(r":root \{(.*?)\}", page[page.index("<style>") :], flags=re.DOTALL)
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", blocks[["light", "dark"].index(scheme)]))
+    for behind in ("paper", "panel"):
+        for text in ("ink", "soft", "first", "pass", "warn", "fail"):
+            bright, dim = sorted((_luminance(colours[x]) for x in (behind, text)), reverse=True)
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (behind, text)
 
 
 def test_a_run_that_stopped_at_a_gate_has_a_page_that_says_why(tmp_path: Path) -> None:
