@@ -50,7 +50,8 @@ def open_narrow(page: Path, width: int) -> Seen:
     """
     copy = 'document.body.append(this.contentDocument.getElementById("seen"))'
     source = html.escape(page.read_text(encoding="utf-8"))
-    frame = f"<iframe style='width:{width}px;height:800px;border:0' onload='{copy}' srcdoc=\"{source}\">"
+    style = f"width:{width}px;height:800px;border:0"
+    frame = f"<iframe style='{style}' onload='{copy}' srcdoc=\"{source}\">"
     host = page.with_name("host.html")
     host.write_text(f"<!doctype html><meta charset=utf-8><body>{frame}</iframe>", encoding="utf-8")
     return open_page(host)

@@ -58,7 +58,8 @@ def sorting_table() -> str:
         for row in zip(*cells.values(), strict=True)
     )
     table = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f'<div class="scroll"><table id="sorting" data-open="15" aria-label="x">{table}</table></div>'
+    named = '<table id="sorting" data-open="15" aria-label="x">'
+    return f'<div class="scroll">{named}{table}</table></div>'
 
 
 def _side(name: str) -> str:
