@@ -6,6 +6,7 @@ manifest already, as digests, which a person cannot read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ class Made(Record):
     """With what one stage was made.
 
     Attributes:
+        outputs: digest of what the stage wrote, by which a note of another attempt is told.
         configuration: digest of the one in force, which `Provenance.configurations` holds.
         versions: of python, quantflow and the packages that compute, by name.
         platform: operating system and processor.
@@ -29,6 +31,7 @@ class Made(Record):
         seed: of every draw and every bootstrap.
     """
 
+    outputs: str
     configuration: str
     versions: dict[str, str]
     platform: str
@@ -57,15 +60,24 @@ class Provenance(Record):
             stages=stages, configurations={key: known[key] for key in known if key in named}
         )
 
+    def of(self, outputs: Mapping[str, str]) -> Provenance:
+        """Only what was noted of the very results that are there.
+
+        Args:
+            outputs: digest of what every stage wrote, by folder.
+        """
+        kept = {name: x for name, x in self.stages.items() if outputs.get(name) == x.outputs}
+        return self.model_copy(update={"stages": kept})
+
 
 def configuration_digest(configuration: dict[str, Any]) -> str:
     """The digest that names a configuration."""
     return value_digest(configuration)
 
 
-def read_provenance(root: Path) -> Provenance | None:
-    """What is noted in a run directory; None where nothing that can be read is."""
+def read_provenance(root: Path) -> Provenance:
+    """What is noted in a run directory; nothing where nothing that can be read is."""
     try:
         return Provenance.read(root / PROVENANCE)
     except QuantflowError:  # made before there was one, or damaged: it decides nothing
-        return None
+        return Provenance()

@@ -57,7 +57,7 @@ class Artifacts:
         summary: None until `quantflow.stages.summary` has made it of the others.
         histograms, channel_absmax: files of stage 2 with more on every tensor.
         manifests: of the stages, by folder.
-        provenance: with what they were made; None where it was not noted.
+        provenance: with what they were made, as far as that was noted.
         timings: how long they took, as `read_timings` gives it.
         outdated: folders left out, since a stage they were made from has changed since.
     """
@@ -83,7 +83,7 @@ class Artifacts:
     comparison: Comparison | None = None
     summary: Summary | None = None
     manifests: Mapping[str, StageManifest] = field(default_factory=dict[str, StageManifest])
-    provenance: Provenance | None = None
+    provenance: Provenance = field(default_factory=Provenance)
     timings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outdated: tuple[str, ...] = ()
 
@@ -110,6 +110,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         path = file(folder, name)
         return kind.read(path) if path is not None else None
 
+    noted = read_provenance(run.root)
     sets = (read(SetRecord, "10_set", f"{name}/set.json") for name in SET_NAMES)
     sweep, planned = read(SweepRecord, "30_sweep", "sweep.json"), run.folder("30_sweep") / PLAN
     return Artifacts(
@@ -133,7 +134,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         om=read(OmRecord, "50_om", "om.json"),
         comparison=read(Comparison, "45_compare", "comparison.json"),
         manifests={name: x for name, x in manifests.items() if x and name in usable},
-        provenance=read_provenance(run.root),
+        provenance=noted.of({name: _digest_of(manifests[name]) for name in usable}),
         timings=read_timings(run.root),
         outdated=tuple(folder for folder in FOLDERS if folder in outdated),
     )

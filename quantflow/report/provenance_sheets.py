@@ -17,7 +17,7 @@ SHORT_DIGEST = 16
 def all_sheets(artifacts: Artifacts) -> list[Sheet]:
     """Stages, versions, configuration, files and what they were made from."""
     known = artifacts.provenance
-    noted = [versions_sheet(known), configuration_sheet(known)] if known else []
+    noted = [versions_sheet(known), configuration_sheet(known)]
     return [stages_sheet(artifacts), *noted, files_sheet(artifacts), inputs_sheet(artifacts)]
 
 

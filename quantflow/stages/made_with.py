@@ -9,7 +9,6 @@ from typing import Any
 from quantflow.artifacts.provenance import (
     PROVENANCE,
     Made,
-    Provenance,
     configuration_digest,
     read_provenance,
 )
@@ -29,13 +28,14 @@ def note_provenance(context: Context, stage: str) -> None:
     """
     configuration = _configuration(context)
     made = Made(
+        outputs=context.digest_of(stage),
         configuration=configuration_digest(configuration),
         versions={"python": platform.python_version(), **_versions()},
         platform=f"{platform.system()} {platform.machine()}",
         session=session_settings(context.config.runtime),
         seed=context.config.run.seed,
     )
-    known = read_provenance(context.run.root) or Provenance()
+    known = read_provenance(context.run.root)
     known.with_stage(stage, made, configuration).write(context.run.root / PROVENANCE)
 
 

@@ -15,6 +15,7 @@ from quantflow.artifacts.provenance import (
 
 def made(configuration: dict[str, object]) -> Made:
     return Made(
+        outputs="digest",
         configuration=configuration_digest(configuration),
         versions={"python": "3"},
         platform="Linux x86_64",
@@ -41,6 +42,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_nothing_readable_is_no_error(tmp_path: Path) -> None:
-    assert read_provenance(tmp_path) is None
+    assert read_provenance(tmp_path) == Provenance()
     (tmp_path / PROVENANCE).write_text('{"stages": 3}')
-    assert read_provenance(tmp_path) is None
+    assert read_provenance(tmp_path) == Provenance()
+
+
+def test_a_note_of_other_results_does_not_count() -> None:
+    found = Provenance().with_stage("00_model", made({}), {}).with_stage("10_set", made({}), {})
+    assert set(found.of({"00_model": "digest", "10_set": "another"}).stages) == {"00_model"}

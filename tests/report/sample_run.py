@@ -597,15 +597,17 @@ def comparison(verdict: str = "pass", reasons: tuple[str, ...] = ()) -> Comparis
     )
 
 
-def provenance() -> Provenance:
+def provenance(outputs: dict[str, str] | None = None) -> Provenance:
     """The comparison was made with another budget than all before it."""
+    digests = outputs or {}
 
-    def made(limit: float) -> tuple[Made, dict[str, object]]:
+    def made(stage: str, limit: float) -> tuple[Made, dict[str, object]]:
         configuration: dict[str, object] = {
             "run": {"seed": 7},
             "budget": {"cosine_mean": limit, "task_drop": None},
         }
         of_it = Made(
+            outputs=digests.get(stage, ""),
             configuration=configuration_digest(configuration),
             versions={"python": "3.11.9", "numpy": "2.1.0", "onnxruntime": "1.32.0"},
             platform="Linux x86_64",
@@ -616,7 +618,7 @@ def provenance() -> Provenance:
 
     found = Provenance()
     for stage in FOLDERS:
-        found = found.with_stage(stage, *made(0.98 if stage == "45_compare" else 0.99))
+        found = found.with_stage(stage, *made(stage, 0.98 if stage == "45_compare" else 0.99))
     return found
 
 
@@ -753,7 +755,8 @@ def write_run(
     )
     write_stage(run, "50_om", ("40_onnx",), {"om.json": om_record or om()})
     summary().write(root / "summary.json")
-    provenance().write(root / PROVENANCE)
+    manifests = {name: run.manifest(name) for name in FOLDERS}
+    provenance({name: x.digest for name, x in manifests.items() if x}).write(root / PROVENANCE)
     run.record_time("00_model", 1.25)
     return run
 
