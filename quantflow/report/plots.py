@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from quantflow.artifacts.comparison import LayerError
 from quantflow.artifacts.ranges_record import ClippingRow
-from quantflow.report.svg import GRID, SERIES, draw, name_rows, rows_height
+from quantflow.report.svg import GRID, INK, SERIES, draw, name_rows, rows_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,9 +30,8 @@ def sqnr_plot(layers: Sequence[LayerError]) -> str:
         own = [_bounded(x.own_sqnr_db) for x in shown]
         axes.barh(spots, own, height=0.62, color=SERIES[0], label="own quantization")
         total = [_bounded(x.sqnr_db) for x in shown]
-        axes.plot(
-            total, spots, "o", color=SERIES[1], markersize=4.5, label="all errors before it too"
-        )
+        (dots,) = axes.plot(total, spots, "o", color=SERIES[1], markersize=5)
+        dots.set(label="all errors before it too", markeredgecolor=INK, markeredgewidth=0.7)
         name_rows(axes, [x.layer for x in shown], "SQNR in dB (longer is better)")
 
     return draw("sqnr", rows_height(len(shown)), paint)

@@ -16,8 +16,8 @@ SHORT_DIGEST = 16
 
 def all_sheets(artifacts: Artifacts) -> list[Sheet]:
     """Stages, versions, configuration, files and what they were made from."""
-    known = artifacts.provenance
-    noted = [versions_sheet(known), configuration_sheet(known)]
+    known, there = artifacts.provenance, len(artifacts.manifests)
+    noted = [versions_sheet(known, there), configuration_sheet(known, there)]
     return [stages_sheet(artifacts), *noted, files_sheet(artifacts), inputs_sheet(artifacts)]
 
 
@@ -39,9 +39,14 @@ def _seconds(timings: Mapping[str, Any], folder: str) -> str:
     return db_text(timings[folder]["seconds"]) if folder in timings else "-"
 
 
-def versions_sheet(known: Provenance) -> Sheet:
-    """Versions, platform, provider, session options and seed."""
-    rows = _by_value(known, _settings)
+def versions_sheet(known: Provenance, there: int) -> Sheet:
+    """Versions, platform, provider, session options and seed.
+
+    Args:
+        known: what was noted.
+        there: how many stages there are; stages are named where a value is not that of all.
+    """
+    rows = _by_value(known, there, _settings)
     head = ("what", "value", "stages")
     return Sheet("Versions, sessions and seed", head, "lll", tuple(rows))
 
@@ -51,9 +56,15 @@ def _settings(made: Made) -> dict[str, str]:
     return {**made.versions, **named, **made.session}
 
 
-def configuration_sheet(known: Provenance) -> Sheet:
-    """The configuration as it was in force, defaults and options of the command line included."""
-    rows = _by_value(known, lambda made: _leaves(known.configurations.get(made.configuration, {})))
+def configuration_sheet(known: Provenance, there: int) -> Sheet:
+    """The configuration as it was in force, defaults and options of the command line included.
+
+    Args:
+        known: what was noted.
+        there: how many stages there are; stages are named where a value is not that of all.
+    """
+    trees = known.configurations
+    rows = _by_value(known, there, lambda made: _leaves(trees.get(made.configuration, {})))
     note = "As it was in force, with defaults and --set. What is not listed is not set."
     return Sheet("Configuration", ("key", "value", "stages"), "lll", tuple(rows), note)
 
@@ -71,7 +82,7 @@ def _walk(node: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _by_value(
-    known: Provenance, settings: Callable[[Made], Mapping[str, str]]
+    known: Provenance, there: int, settings: Callable[[Made], Mapping[str, str]]
 ) -> Iterator[tuple[str, str, str]]:
     """Name, value and the stages that it holds for, which are left out where it holds for all."""
     stages = {name: settings(known.stages[name]) for name in FOLDERS if name in known.stages}
@@ -79,7 +90,7 @@ def _by_value(
         values = {name: found.get(key, "-") for name, found in stages.items()}
         for value in dict.fromkeys(values.values()):
             named = [name for name, x in values.items() if x == value]
-            yield key, value, "" if len(named) == len(stages) else ", ".join(named)
+            yield key, value, "" if len(named) == there else ", ".join(named)
 
 
 def files_sheet(artifacts: Artifacts) -> Sheet:

@@ -17,7 +17,7 @@ from tests.report.sample_run import provenance, write_run
 
 
 def test_what_differs_between_stages_is_told_by_stage() -> None:
-    rows = configuration_sheet(provenance()).rows
+    rows = configuration_sheet(provenance(), 8).rows
     others = "00_model, 10_set, 20_ranges, 25_optimize, 30_sweep, 40_onnx, 50_om"
     assert rows == (
         ("run.seed", "7", ""),
@@ -27,9 +27,15 @@ def test_what_differs_between_stages_is_told_by_stage() -> None:
 
 
 def test_versions_sessions_and_seed_are_there() -> None:
-    rows = {row[0]: row[1] for row in versions_sheet(provenance()).rows}
+    rows = {row[0]: row[1] for row in versions_sheet(provenance(), 8).rows}
     assert rows["onnxruntime"] == "1.32.0" and rows["seed"] == "7"
     assert rows["provider"] == "CPUExecutionProvider" and rows["intra_op_num_threads"] == "2"
+
+
+def test_a_value_that_was_not_noted_of_every_stage_names_those_it_was_noted_of() -> None:
+    known = provenance().of({"00_model": "", "50_om": ""})
+    assert {row[2] for row in versions_sheet(known, 3).rows} == {"00_model, 50_om"}
+    assert {row[2] for row in versions_sheet(known, 2).rows} == {""}
 
 
 def test_digests_are_those_of_the_files(tmp_path: Path) -> None:
