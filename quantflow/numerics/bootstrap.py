@@ -29,10 +29,26 @@ def bootstrap_interval(
     Returns:
         Lower and upper end; NaN when every resample gives NaN.
     """
+    values = bootstrap_values(statistic, count, seed=seed, resamples=resamples)
+    return interval_of(values, confidence)
+
+
+def bootstrap_values(
+    statistic: Callable[[NDArray[np.intp]], float], count: int, *, seed: int, resamples: int = 1000
+) -> NDArray[np.float64]:
+    """A statistic in every resample but those where it is NaN; see `bootstrap_interval`.
+
+    Returns:
+        ``(resamples,)`` float64 at most.
+    """
     rng = np.random.default_rng(seed)
     draws = (rng.integers(0, count, count) for _ in range(resamples))
     values = np.array([statistic(draw) for draw in draws], np.float64)
-    values = values[~np.isnan(values)]
+    return values[~np.isnan(values)]
+
+
+def interval_of(values: NDArray[np.float64], confidence: float = 0.95) -> tuple[float, float]:
+    """The percentiles of a bootstrap's values that leave equal tails; NaN without values."""
     if not len(values):
         return float("nan"), float("nan")
     tail = (1 - confidence) / 2
