@@ -221,7 +221,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF311": ErrorCode(
         "outputs are no scores of classes",
         "Agreement compares which class has the highest score along the last axis of the model's "
-        "first output, which must have two classes or more.",
+        "first output, which must have two classes or more. Classification compares it with a "
+        "label, so that a record has one decision: an output of (batch, classes).",
     ),
     "QF312": ErrorCode(
         "the user's figure failed",
@@ -242,6 +243,17 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "sample that is not finite",
         "A sample holds NaN or Inf, which no range can cover. Among candidates, it is left out and "
         "reported in `hygiene.json`.",
+    ),
+    "QF316": ErrorCode(
+        "labels or relevant documents refused",
+        "`task.labels` is one whole number for every record of the task's source: the place of its "
+        "class along the last axis of the model's first output, from 0. `task.relevant` is one for "
+        "every query: the place of its document in `task.documents`, from 0.",
+    ),
+    "QF317": ErrorCode(
+        "outputs are no embeddings",
+        "Retrieval compares the model's first output, (batch, width), of queries and documents. A "
+        "model that gives one vector a position has to pool them itself.",
     ),
     "QF320": ErrorCode(
         "sample does not fit the bucket",

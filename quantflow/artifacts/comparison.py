@@ -38,6 +38,43 @@ class TaskScore(Record):
     high: float
 
 
+class PairedScore(Record):
+    """How much worse one precision is than another in the task, on the same samples.
+
+    Attributes:
+        metric: the kind of the task.
+        model, baseline: what is compared with what.
+        samples: how many samples, queries or documents both were given.
+        damage: by how much the model's main figure is worse, negative where it is better: of
+            `perplexity` the logarithm of the ratio, of all others the difference.
+        low, high: 95% interval of the damage: Tango's score interval for right or wrong answers,
+            a paired bootstrap for all else.
+        lost, gained: answers that the baseline alone, and the model alone, has right; None where
+            values are no answers.
+        p_value: McNemar's exact test of these, two-sided; None likewise.
+        asked_drop: the damage that `samples_needed` is for: the budget's, or else what is usual for
+            the kind; None where there is neither.
+        samples_needed: samples like these on which a test at 5% sees that damage in 4 of 5 cases;
+            None where that cannot be told.
+        detectable_drop: the smallest damage that is seen so on the present samples; NaN where no
+            sample differs, infinite where they show none.
+    """
+
+    metric: str
+    model: Precision
+    baseline: Precision
+    samples: int
+    damage: float
+    low: float
+    high: float
+    lost: int | None = None
+    gained: int | None = None
+    p_value: float | None = None
+    asked_drop: float | None = None
+    samples_needed: int | None = None
+    detectable_drop: float
+
+
 class LayerError(Record):
     """Where error arises: one layer's output in the int8 model against fp32.
 
@@ -71,6 +108,8 @@ class Comparison(Record):
             the difference to fp32.
         task: metric by precision, `fp16_plain` only where there are islands; empty without a task.
         task_metric: its name, that of the function for a user's own, or empty.
+        task_details: further figures of the task by name and precision.
+        paired: int8 against fp16 and fp32, and fp16 against fp32, in the task.
         layers: in graph order.
         layer_samples: ids of the evaluation samples that `layers` were measured on.
         verdict: fail when int8 misses the budget or a value is not finite.
@@ -85,6 +124,8 @@ class Comparison(Record):
     measures: dict[str, dict[Precision, Measure]] = Field(default_factory=dict)
     task: dict[Precision, TaskScore]
     task_metric: str
+    task_details: dict[str, dict[Precision, TaskScore]] = Field(default_factory=dict)
+    paired: tuple[PairedScore, ...] = ()
     layers: tuple[LayerError, ...]
     layer_samples: tuple[str, ...] = ()
     verdict: Verdict

@@ -47,7 +47,8 @@ class SetRecord(Record):
     """Describes a set: `set.json`.
 
     Attributes:
-        name: `calibration`, `heldout`, `evaluation`, `deployment` or `task`.
+        name: `calibration`, `heldout`, `evaluation` or `deployment`; of the task's own records
+            `task`, or `queries` and `documents`.
         source: where the records came from.
         inputs: numpy dtype of every input.
         samples: in the order they are read.

@@ -55,15 +55,15 @@ def build_sets(
     `evaluation` is drawn first, then `heldout`, then the candidates of `calibration`, then
     `deployment`, each without the content of those before (but deployment may have samples that
     candidates of another source have, too): so the samples that accuracy is measured on stay the
-    same when the candidates change. `task`, where the task has a
-    source, holds all records of it in their order.
+    same when the candidates change. `task`, or
+    `queries` and `documents`, where the task has records of its own, hold all of them in order.
 
     Args:
         config: the sections `set`, `task` and `run.seed` count.
         base: directory that relative paths and modules start from.
         inputs: the model's inputs, with the batch axis.
         out_dir: receives ``evaluation/``, ``heldout/``, ``calibration/``, ``deployment/``,
-            ``task/``, ``drift.json`` and, where anything is known of production,
+            the task's sets, ``drift.json`` and, where anything is known of production,
             ``profile.safetensors``.
         progress: called after some samples.
         limit: most samples of a set; a task stays whole, since its scores are for all records.
@@ -101,11 +101,16 @@ def build_sets(
         set_notes = (*stand_in(plan), *notes)
         records[plan.name] = _record(plan.name, origin, drawn[plan.name], inputs, set_notes)
         write_set(out_dir / plan.name, records[plan.name], drawn[plan.name].samples)
-    if config.task is not None and config.task.source is not None:
-        record, task = _task_set(config.task.source, config, base, preprocess, progress)
-        write_set(out_dir / "task", record, task.samples)
-        records["task"] = record
+    for key, source in config.task_sources.items():
+        name = task_set_name(key)
+        records[name], drawn_all = _task_set(name, source, config, base, preprocess, progress)
+        write_set(out_dir / name, records[name], drawn_all.samples)
     return records
+
+
+def task_set_name(key: str) -> str:
+    """Folder of the set that one of `Config.task_sources` gives."""
+    return key.removeprefix("task.").replace("source", "task")
 
 
 def _draw(
@@ -279,14 +284,19 @@ def _same_source_notes(sources: Mapping[str, SourceConfig], base: Path) -> tuple
 
 
 def _task_set(
-    source: SourceConfig, config: Config, base: Path, preprocess: Preprocessor, progress: Progress
+    name: str,
+    source: SourceConfig,
+    config: Config,
+    base: Path,
+    preprocess: Preprocessor,
+    progress: Progress,
 ) -> tuple[SetRecord, Drawn]:
     records = read_records(source, base, config.set.preprocess.column)
     count = len(records)
-    pool = Pool("task", records, in_order(count), config.set.preprocess.column)
-    drawn = draw(pool, count, preprocess, tick=_ticker(progress, "task", count))
-    origin = f"task: {describe(source)}, all records"
-    return _record("task", origin, drawn, preprocess.inputs, preprocess.notes), drawn
+    pool = Pool(name, records, in_order(count), config.set.preprocess.column)
+    drawn = draw(pool, count, preprocess, tick=_ticker(progress, name, count))
+    origin = f"{name}: {describe(source)}, all records"
+    return _record(name, origin, drawn, preprocess.inputs, preprocess.notes), drawn
 
 
 def _record(

@@ -90,8 +90,7 @@ def _read(
 
 def _sources(config: Config) -> dict[str, SourceConfig]:
     sources = {f"set.{name}": source for name, source in sources_of(config.set).items()}
-    task = config.task.source if config.task else None
-    return sources | ({"task.source": task} if task else {})
+    return sources | config.task_sources
 
 
 def _bucket_problems(config: Config, inputs: Sequence[TensorInfo]) -> list[Problem]:

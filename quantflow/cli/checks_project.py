@@ -57,7 +57,7 @@ def _functions(config: Config) -> dict[str, str]:
         "set.candidates": config.set.candidates,
         "set.deployment": config.set.deployment,
         "set.evaluation": config.set.evaluation,
-        "task.source": config.task.source if config.task else None,
+        **config.task_sources,
     }
     named = {f"{key}.function": source.function for key, source in sources.items() if source}
     named["model.factory"] = config.model.factory

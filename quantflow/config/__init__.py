@@ -4,6 +4,7 @@ from quantflow.config.loading import LoadedConfig, check_config, load_config
 from quantflow.config.paths import resolve_path
 from quantflow.config.sections import (
     COSINE_MEAN,
+    TASK_DROP_KINDS,
     AtcConfig,
     BudgetConfig,
     Config,
@@ -33,11 +34,13 @@ from quantflow.config.sections import (
     SourceKind,
     TargetConfig,
     TaskConfig,
+    TaskKind,
     TokenizerField,
 )
 
 __all__ = [
     "COSINE_MEAN",
+    "TASK_DROP_KINDS",
     "AtcConfig",
     "BudgetConfig",
     "Config",
@@ -68,6 +71,7 @@ __all__ = [
     "SourceKind",
     "TargetConfig",
     "TaskConfig",
+    "TaskKind",
     "TokenizerField",
     "check_config",
     "load_config",

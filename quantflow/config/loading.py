@@ -190,14 +190,12 @@ def _missing_files(config: Config, base: Path) -> Iterator[Problem]:
         "set.candidates.path": config.set.candidates,
         "set.deployment.path": config.set.deployment,
         "set.evaluation.path": config.set.evaluation,
-        "task.source.path": config.task.source if config.task else None,
     }
     named = {key: source.path for key, source in sources.items() if source}
     named["model.onnx"] = config.model.onnx
     named["set.preprocess.tokenizer"] = config.set.preprocess.tokenizer
-    scores = config.task.scores if config.task else None
-    if scores is not None and ":" not in scores.removeprefix("package:"):
-        named["task.scores"] = scores
+    named |= {f"{key}.path": source.path for key, source in config.task_sources.items()}
+    named |= config.task.number_files if config.task else {}
     named |= {f"model.depends[{i}]": name for i, name in enumerate(config.model.depends)}
     for key, name in named.items():
         if name is None:

@@ -18,6 +18,9 @@ Role = Literal["qkv", "attention_output", "ffn", "classifier", "conv", "other"]
 Granularity = Literal["per-channel", "per-tensor"]
 Policy = Literal["auto", "attention", "none"]
 Metric = Literal["cosine", "sqnr", "relative_error", "kl", "perplexity", "agreement", "function"]
+TaskKind = Literal[
+    "similarity", "classification", "retrieval", "perplexity", "agreement", "function"
+]
 Selection = Literal["random", "match"]
 TokenizerField = Literal["input_ids", "attention_mask", "token_type_ids"]
 SourceKind = Literal["jsonl", "csv", "parquet", "text", "imagefolder", "dataset", "npz", "function"]
@@ -366,6 +369,14 @@ class PlanConfig(Section):
     fp16_where_cheaper: Flag = False
 
 
+TASK_DROP_KINDS: tuple[TaskKind, ...] = (
+    "function",
+    "classification",
+    "retrieval",
+    "similarity",
+)
+"""Kinds of tasks that `budget.task_drop` is for."""
+
 COSINE_MEAN = 0.99
 """Least mean cosine where the budget says nothing about accuracy."""
 
@@ -375,13 +386,16 @@ class BudgetConfig(Section):
 
     Attributes:
         cosine_mean: least mean cosine of the int8 outputs to fp32. 0.99 where no other accuracy is
-            asked for.
+            asked for that the sweep can measure.
         perplexity_rise_fraction: by what fraction of fp32's the perplexity of int8 may be larger,
             for a task of that kind.
         agreement_fraction: least share of decisions, 0-1, that int8 has in common with fp32, for a
             task of kind `agreement`.
-        task_drop: by how much the mean of the user's figure may be worse than fp32's, in its own
-            unit, for a task of kind `function`.
+        task_drop: by how much the task's figure may be worse than fp32's, in its own unit: the mean
+            of the user's for a task of kind `function`; the top-1 accuracy as a share, 0-1, for
+            `classification`; the mean reciprocal rank for `retrieval`; Spearman's correlation for
+            `similarity`. Only the comparison can judge the last three, which have records of their
+            own: the sweep goes by what else is asked, or by the cosine.
         int8_mac_fraction: least share of MACs, 0-1, that the plan leaves in INT8.
         fp16_groups: most groups that the plan puts in fp16.
     """
@@ -394,56 +408,100 @@ class BudgetConfig(Section):
     fp16_groups: Annotated[int, Field(strict=True, ge=0)] | None = None
 
 
+_TASK_NEEDS: dict[str, tuple[str, ...]] = {
+    "similarity": ("source", "scores"),
+    "classification": ("source", "labels"),
+    "retrieval": ("queries", "documents"),
+    "function": ("function", "higher_is_better"),
+}
+"""Keys of `TaskConfig` that a kind cannot do without."""
+_TASK_MAY = {"retrieval": ("relevant",)}
+_TASK_SOURCES = ("source", "queries", "documents")
+_TASK_NUMBERS = ("scores", "labels", "relevant")
+
+
+def _is_function(name: str) -> bool:
+    return ":" in name.removeprefix("package:")
+
+
 class TaskConfig(Section):
     """A task that the three precisions are judged by.
 
     Attributes:
-        kind: `similarity` correlates the cosine of two embeddings with a human score; `perplexity`
-            is that of a causal language model, whose first output is the logits of the next token,
-            on the evaluation samples; `agreement` is the share of decisions, the highest along the
-            last axis of the first output, that are those of fp32, on the evaluation samples;
-            `function` is the mean of a user's own figure, on the evaluation samples.
-        source: of `similarity`: the records, preprocessed as in `set.preprocess`.
+        kind: `similarity` correlates the cosine of two embeddings with a human score;
+            `classification` is the share of records whose highest score, along the last axis of
+            the first output, is that of the label; `retrieval` is the mean reciprocal rank of every
+            query's relevant document by the cosine of the first output; `perplexity` is that of a
+            causal language model, whose first output is the logits of the next token, on the
+            evaluation samples; `agreement` is the share of decisions, the highest along the last
+            axis of the first output, that are those of fp32, on the evaluation samples; `function`
+            is the mean of a user's own figure, on the evaluation samples.
+        source: of `similarity` and `classification`: the records, preprocessed as in
+            `set.preprocess`.
         scores: of `similarity`: an ``(n, n)`` matrix of scores, upper triangle used: a text or
             ``.npy`` file, or ``module:function`` that returns it.
+        labels: of `classification`: the class of every record, ``(n,)`` whole numbers from 0: a
+            text or ``.npy`` file, or ``module:function`` that returns them.
+        queries, documents: of `retrieval`: the records, preprocessed as in `set.preprocess`.
+        relevant: of `retrieval`: for every query the place of its document, from 0, given as
+            `labels`; the i-th document where it is left out.
         tokens: of `perplexity`: the input that holds the token ids.
         function: of `function`: ``module:function`` that is given a sample's id, its inputs and its
             outputs, both dictionaries of arrays by name, and returns a number.
         higher_is_better: of `function`: which way that number points.
     """
 
-    kind: Literal["similarity", "perplexity", "agreement", "function"]
+    kind: TaskKind
     source: SourceConfig | None = None
     scores: str | None = None
+    labels: str | None = None
+    queries: SourceConfig | None = None
+    documents: SourceConfig | None = None
+    relevant: str | None = None
     tokens: str = "input_ids"
     function: FunctionName | None = None
     higher_is_better: Flag | None = None
 
     @model_validator(mode="after")
     def _what_the_kind_needs(self) -> TaskConfig:
-        given = {"source": self.source is not None, "scores": self.scores is not None}
-        if self.kind == "similarity" and not all(given.values()):
-            lacking = ", ".join(repr(key) for key, there in given.items() if not there)
-            raise ValueError(f"kind 'similarity' needs {lacking}")
-        if self.kind != "similarity" and any(given.values()):
-            extra = ", ".join(repr(key) for key, there in given.items() if there)
-            raise ValueError(f"kind '{self.kind}' reads the evaluation samples: leave out {extra}")
-        own = {"function": self.function, "higher_is_better": self.higher_is_better}
-        wrong = [key for key, value in own.items() if (value is None) == (self.kind == "function")]
-        if wrong:
-            verb = "needs" if self.kind == "function" else "has no"
-            raise ValueError(f"kind '{self.kind}' {verb} {', '.join(map(repr, wrong))}")
+        needs = _TASK_NEEDS.get(self.kind, ())
+        known = (*_TASK_SOURCES, *_TASK_NUMBERS, "function", "higher_is_better")
+        given = [key for key in known if getattr(self, key) is not None]
+        lacking = [key for key in needs if key not in given]
+        if lacking:
+            raise ValueError(f"kind '{self.kind}' needs {', '.join(map(repr, lacking))}")
+        extra = [x for x in given if x not in (*needs, *_TASK_MAY.get(self.kind, ()))]
+        data = [key for key in extra if key in (*_TASK_SOURCES, *_TASK_NUMBERS)]
+        if data and not self.sources:
+            what = ", ".join(map(repr, data))
+            raise ValueError(f"kind '{self.kind}' reads the evaluation samples: leave out {what}")
+        if extra:
+            raise ValueError(f"kind '{self.kind}' has no {', '.join(map(repr, extra))}")
         return self
+
+    @property
+    def sources(self) -> dict[str, SourceConfig]:
+        """The records of its own that the kind reads, by key; empty for evaluation samples."""
+        asked = [key for key in _TASK_NEEDS.get(self.kind, ()) if key in _TASK_SOURCES]
+        found = {key: getattr(self, key) for key in asked}
+        return {key: source for key, source in found.items() if source is not None}
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """What names numbers that belong to these records: files or functions, by key."""
+        found = {f"task.{key}": getattr(self, key) for key in _TASK_NUMBERS}
+        return {key: name for key, name in found.items() if name is not None}
+
+    @property
+    def number_files(self) -> dict[str, str]:
+        """Those of `numbers` that are files."""
+        return {key: name for key, name in self.numbers.items() if not _is_function(name)}
 
     @property
     def functions(self) -> dict[str, str]:
         """The functions it names that judge what models give, by key: no early stage calls them."""
-        named = {"task.function": self.function, "task.scores": self.scores}
-        return {
-            key: name
-            for key, name in named.items()
-            if name is not None and ":" in name.removeprefix("package:")
-        }
+        own = {"task.function": self.function} if self.function is not None else {}
+        return own | {key: name for key, name in self.numbers.items() if _is_function(name)}
 
     @property
     def token_input(self) -> str | None:
@@ -494,6 +552,12 @@ class Config(Section):
     runtime: RuntimeConfig = RuntimeConfig()
     atc: AtcConfig = AtcConfig()
 
+    @property
+    def task_sources(self) -> dict[str, SourceConfig]:
+        """Where the task's own records come from, by key; empty where it has none."""
+        found = self.task.sources if self.task else {}
+        return {f"task.{key}": source for key, source in found.items()}
+
     @model_validator(mode="after")
     def _tokens_are_integers(self) -> Config:
         if self.set.preprocess.tokenizer is None:
@@ -512,15 +576,20 @@ class Config(Section):
     @model_validator(mode="after")
     def _figures_have_their_task(self) -> Config:
         budget, kind = self.budget, self.task.kind if self.task else ""
-        asked = {
-            "perplexity": {"budget.perplexity_rise_fraction": budget.perplexity_rise_fraction},
-            "agreement": {"budget.agreement_fraction": budget.agreement_fraction},
-            "function": {"budget.task_drop": budget.task_drop},
-        }
-        for needed, keys in asked.items():
-            found = [key for key, value in keys.items() if value is not None]
-            if self.plan.metric == needed:
-                found.insert(0, f"plan.metric = '{needed}'")
-            if found and kind != needed:
-                raise ValueError(f"{' and '.join(found)} needs [task] with kind = '{needed}'")
+        rows: tuple[tuple[str, float | None, tuple[str, ...]], ...] = (
+            ("budget.perplexity_rise_fraction", budget.perplexity_rise_fraction, ("perplexity",)),
+            ("budget.agreement_fraction", budget.agreement_fraction, ("agreement",)),
+            ("budget.task_drop", budget.task_drop, TASK_DROP_KINDS),
+        )
+        asked = dict[tuple[str, ...], list[str]]()
+        if self.plan.metric in ("perplexity", "agreement", "function"):
+            asked[(self.plan.metric,)] = [f"plan.metric = '{self.plan.metric}'"]
+        for key, value, kinds in rows:
+            if value is not None:
+                asked.setdefault(kinds, []).append(key)
+        for kinds, keys in asked.items():
+            if kind not in kinds:
+                *most, last = map(repr, kinds)
+                either = f"{', '.join(most)} or {last}" if most else last
+                raise ValueError(f"{' and '.join(keys)} needs [task] with kind = {either}")
         return self

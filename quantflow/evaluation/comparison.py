@@ -14,7 +14,7 @@ from quantflow.artifacts.scratch import ArrayFile
 from quantflow.evaluation.precisions import OnDemand
 from quantflow.numerics.error_metrics import cosine, max_abs_error
 from quantflow.progress import Progress
-from quantflow.runtime.bucket_run import Outputs, as_vector, bucket_batches, run_samples
+from quantflow.runtime.bucket_run import Outputs, as_vector, bucket_batches
 from quantflow.runtime.runner import Feeds, Runner
 from quantflow.tasks.metrics import Judged
 
@@ -98,17 +98,3 @@ def _outputs(
         yield from zip(batch.indices, batch.inputs(), outputs, strict=True)
     if isinstance(runner, OnDemand):
         runner.close()
-
-
-def collect_outputs(
-    runners: Sequence[Runner],
-    samples: Iterable[Feeds],
-    record: ModelRecord,
-    dims: Mapping[str, int],
-) -> list[NDArray[np.float32]]:
-    """The outputs of every sample as one row, ``(S, D)`` float32 for each runner.
-
-    Meant for tasks whose outputs are small: embeddings, class scores.
-    """
-    rows = sorted(run_samples(runners, samples, record, dims), key=lambda pair: pair[0])
-    return [np.stack([as_vector(results[i]) for _, results in rows]) for i in range(len(runners))]

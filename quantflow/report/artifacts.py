@@ -43,7 +43,10 @@ FOLDERS = (
 PLAN = "plan.json"
 SUMMARY = "summary.json"
 
-SET_NAMES = ("calibration", "heldout", "evaluation", "deployment", "task")
+SET_NAMES = (
+    *("calibration", "heldout", "evaluation", "deployment"),
+    *("task", "queries", "documents"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
-from quantflow.tasks.scores import scores_digest
+from quantflow.tasks.given_numbers import numbers_digest
 from quantflow.user_code import source_digest
 
 
@@ -25,8 +25,7 @@ def inputs(context: Context) -> dict[str, str]:
     }
     if config.task is not None:
         digests["task"] = section_digest(config.task)
-    if config.task is not None and config.task.scores is not None:
-        digests["task.scores"] = scores_digest(config.task.scores, base)
+        digests |= {k: numbers_digest(name, base) for k, name in config.task.numbers.items()}
     if config.task is not None and config.task.function is not None:
         digests["task.function"] = source_digest(config.task.function, base)
     return digests

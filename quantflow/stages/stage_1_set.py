@@ -28,7 +28,7 @@ def inputs(context: Context) -> dict[str, str]:
         "set.candidates": config.set.candidates,
         "set.deployment": config.set.deployment,
         "set.evaluation": config.set.evaluation,
-        "task.source": config.task.source if config.task else None,
+        **config.task_sources,
     }
     for name, source in sources.items():
         if source is not None:

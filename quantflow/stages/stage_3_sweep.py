@@ -31,7 +31,7 @@ def inputs(context: Context) -> dict[str, str]:
 def _task(context: Context) -> dict[str, str]:
     """What decides the task's figure of a sample; nothing for a task that has none."""
     task = context.config.task
-    if task is None or task.kind == "similarity":
+    if task is None or task.sources:
         return {}
     found = {"task": section_digest(task)}
     if task.function is not None:

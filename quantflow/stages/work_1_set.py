@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx_ir as ir
 
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.sample_set import SampleSet
+from quantflow.artifacts.sample_set import SampleSet, SetRecord
 from quantflow.calibration.build import build_sets
 from quantflow.calibration.features.model import ModelFeatures
 from quantflow.graph.model_io import load_model
@@ -15,6 +16,7 @@ from quantflow.runtime.batch_mixing import check_mixing
 from quantflow.runtime.bucket_run import fit_sample
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
 from quantflow.stages.stage import Context
+from quantflow.tasks.truth import load_truth
 
 
 def work(context: Context, folder: Path) -> None:
@@ -22,7 +24,7 @@ def work(context: Context, folder: Path) -> None:
     record = ModelRecord.read(context.folder("00_model") / "model.json")
     model = load_model(context.folder("00_model") / "model.onnx")
     runner = OnnxRuntimeRunner(model, context.config.runtime)
-    build_sets(
+    sets = build_sets(
         context.config,
         context.loaded.base,
         record.inputs,
@@ -36,6 +38,7 @@ def work(context: Context, folder: Path) -> None:
             # Better here than after the ranges were measured on samples that cannot be exported.
             first, *others = context.config.target.buckets
             fit_sample(sample, record, first, others)
+    _check_truth(context, sets)
     _check_mixing(context, record, runner, SampleSet(folder / "calibration"))
 
 
@@ -45,6 +48,14 @@ def model_features(context: Context, record: ModelRecord, model: ir.Model) -> Mo
     if sets.deployment is None and sets.profile is None:
         return None
     return ModelFeatures.of(model, record, context.config.runtime, context.config.target.buckets)
+
+
+def _check_truth(context: Context, sets: Mapping[str, SetRecord]) -> None:
+    """Better here than in the comparison; a function that judges is called there alone."""
+    task = context.config.task
+    if task is not None and task.sources and not task.functions:
+        sizes = {name: len(found.samples) for name, found in sets.items()}
+        load_truth(task, context.loaded.base, sizes)
 
 
 def _batch(context: Context, record: ModelRecord) -> int:

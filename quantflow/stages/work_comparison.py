@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from quantflow.artifacts.comparison import Comparison, Fidelity, LayerError, Precision, TaskScore
-from quantflow.artifacts.export_record import BucketFiles, ExportRecord
+from quantflow.artifacts.comparison import Comparison, LayerError, Precision
+from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.record import Verdict, worst
@@ -22,26 +22,25 @@ from quantflow.evaluation.comparison import (
     REFERENCE,
     Closeness,
     Observer,
-    collect_outputs,
     compare_outputs,
 )
+from quantflow.evaluation.drop_verdict import judge_drop
 from quantflow.evaluation.layer_error import SAMPLES, layer_errors
 from quantflow.evaluation.precisions import Precisions, open_precisions
 from quantflow.evaluation.verdict import judge, judge_twins
 from quantflow.graph.model_io import load_model
+from quantflow.stages.comparing_task import TASK_PRECISIONS, task_result
 from quantflow.stages.stage import Context
-from quantflow.tasks import agreement, perplexity, similarity
-from quantflow.tasks.criteria import Criterion, criteria
+from quantflow.tasks import agreement, classification, perplexity, retrieval, similarity
+from quantflow.tasks.criteria import Criterion, criteria, task_limit
 from quantflow.tasks.fidelity import fidelity
 from quantflow.tasks.figures import Figures, measure
 from quantflow.tasks.metrics import Judged
-from quantflow.tasks.scores import load_scores
-
-TASK_PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "fp16_plain", "int8")
-"""What a task judges, as far as it is there."""
 
 _LABELS = {
     "similarity": similarity.METRIC,
+    "classification": classification.METRIC,
+    "retrieval": retrieval.METRIC,
     "perplexity": perplexity.METRIC,
     "agreement": agreement.METRIC,
 }
@@ -74,7 +73,13 @@ def work(context: Context, folder: Path) -> None:
         for name, x in found.items()
     }
     measures = {name: _measures(x, found, figures, seed) for name, x in asked.items()}
-    verdict, reasons = _judge(asked, measures, close, label)
+    judged: list[tuple[Verdict, list[str]]] = [judge_twins(close)]
+    judged += [judge(criterion, measures[name], label) for name, criterion in asked.items()]
+    result = task_result(context, record, bucket, models, figures)
+    if (limit := task_limit(config)) is not None:
+        measures[limit.kind] = result.measures(limit)
+        judged.append(judge_drop(limit, result.scores, result.against_fp32, label))
+    verdicts: list[Verdict] = [verdict for verdict, _ in judged]
     Comparison(
         bucket=bucket.name,
         samples=len(samples),
@@ -82,12 +87,14 @@ def work(context: Context, folder: Path) -> None:
         fidelity_gap=abs(close["int8"].cosine_mean - close["qdq"].cosine_mean),
         flip_noise=abs(close["qdq"].cosine_mean - close["qdq_unfused"].cosine_mean),
         measures=measures,
-        task=_scores(figures, seed) or _similarity(context, record, bucket, models),
+        task=result.scores,
         task_metric=label,
+        task_details=result.details,
+        paired=result.paired,
         layers=_layers(context, record, export, plan),
         layer_samples=tuple(samples.ids[:SAMPLES]),
-        verdict=verdict,
-        reasons=reasons,
+        verdict=worst(*verdicts),
+        reasons=tuple(reason for _, reasons in judged for reason in reasons),
     ).write(folder / "comparison.json")
 
 
@@ -137,49 +144,6 @@ def _measures(
             cosines = found[name].cosine
             measures[name] = measure(criterion, cosines, np.ones(len(cosines)), seed=seed)
     return measures
-
-
-def _judge(
-    asked: Mapping[str, Criterion],
-    measures: Mapping[str, Mapping[Precision, Measure]],
-    close: Mapping[str, Fidelity],
-    label: str,
-) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict by all criteria and of the twins, and a sentence for everything not well."""
-    found: list[tuple[Verdict, list[str]]] = [judge_twins(close)]
-    found += [judge(criterion, measures[name], label) for name, criterion in asked.items()]
-    verdicts: list[Verdict] = [verdict for verdict, _ in found]
-    return worst(*verdicts), tuple(reason for _, reasons in found for reason in reasons)
-
-
-def _scores(figures: Mapping[Precision, Figures], seed: int) -> dict[Precision, TaskScore]:
-    found = dict[Precision, TaskScore]()
-    for name, seen in figures.items():
-        found[name] = seen.score(seed=seed)
-    return found
-
-
-def _similarity(
-    context: Context, record: ModelRecord, bucket: BucketFiles, models: Precisions
-) -> dict[Precision, TaskScore]:
-    config = context.config
-    if config.task is None or config.task.scores is None:
-        return {}
-    samples = SampleSet(context.folder("10_set") / "task")
-    scores = load_scores(config.task.scores, context.loaded.base, len(samples))
-    names: tuple[Precision, ...] = ("fp32", "fp16", "int8")
-    runners = [models.fp32, models.others["fp16"], models.others["int8"]]
-    context.progress("task", 0, 1)
-    outputs = collect_outputs(runners, samples, record, bucket.dims)
-    for runner in runners:
-        runner.close()
-    found = dict[Precision, TaskScore]()
-    for name, embeddings in zip(names, outputs, strict=True):
-        low, high = similarity.similarity_interval(embeddings, scores, seed=config.run.seed)
-        value = similarity.similarity_score(embeddings, scores)
-        found[name] = TaskScore(value=value, low=low, high=high)
-    context.progress("task", 1, 1)
-    return found
 
 
 def _layers(

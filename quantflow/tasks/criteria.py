@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from math import log1p
 from pathlib import Path
+from typing import Final
 
-from quantflow.config import COSINE_MEAN, Config
+from quantflow.config import COSINE_MEAN, Config, TaskKind
 from quantflow.tasks.metrics import METRICS, Metric, task_metric
 
 
@@ -27,6 +28,50 @@ class Criterion:
     metric: Metric
     limit: float | None = None
     key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the budget asks of a task with records of its own, which plans are not measured by.
+
+    Attributes:
+        kind: of the task.
+        drop: greatest damage of its figure; None where the budget asks nothing.
+        key: what in the configuration sets it, and to what; empty without a limit.
+    """
+
+    kind: TaskKind
+    drop: float | None = None
+    key: str = ""
+
+
+USUAL_DROPS: Final[Mapping[TaskKind, float]] = {
+    "classification": 0.005,
+    "agreement": 0.005,
+    "perplexity": log1p(0.05),
+    "retrieval": 0.01,
+    "similarity": 0.01,
+}
+"""A damage that is worth seeing where the budget does not say which."""
+
+
+def task_limit(config: Config) -> Limit | None:
+    """What the budget asks of the task's own records; None for a task without such."""
+    if config.task is None or not config.task.sources:
+        return None
+    drop = config.budget.task_drop
+    key = "" if drop is None else f"budget.task_drop is {drop}"
+    return Limit(config.task.kind, drop, key)
+
+
+def asked_drop(config: Config) -> float | None:
+    """The damage of the task's figure that one wants to see: the budget's, or the usual one."""
+    if config.task is None:
+        return None
+    kind, drop = config.task.kind, config.budget.task_drop
+    if not config.task.sources:
+        drop, _ = _limits(config).get(kind, (None, ""))
+    return drop or USUAL_DROPS.get(kind)
 
 
 def criteria(config: Config, base: Path) -> dict[str, Criterion]:
@@ -62,7 +107,8 @@ def _limits(config: Config) -> dict[str, tuple[float, str]]:
         limits["perplexity"] = log1p(rise), f"budget.perplexity_rise_fraction is {rise}"
     if (least := budget.agreement_fraction) is not None:
         limits["agreement"] = _complement(least), f"budget.agreement_fraction is {least}"
-    if (drop := budget.task_drop) is not None:
+    function = config.task is not None and config.task.kind == "function"
+    if (drop := budget.task_drop) is not None and function:
         limits["function"] = drop, f"budget.task_drop is {drop}"
     cosine = budget.cosine_mean
     if cosine is None and not limits:

@@ -169,7 +169,7 @@ def user_metric(name: str, base: Path, *, higher_is_better: bool) -> Metric:
 
 
 def task_metric(task: TaskConfig, base: Path) -> Metric | None:
-    """The metric of a task that has one figure a sample: all kinds but `similarity`."""
+    """The metric of a task on evaluation samples; None of one that has records of its own."""
     if task.kind == "perplexity":
         return perplexity_metric(task.tokens)
     if task.kind == "agreement":

@@ -54,20 +54,32 @@ def similarity_interval(
     """
     if np.isnan(similarity_score(embeddings, scores)):
         return float("nan"), float("nan")
+    statistic = similarity_statistic(embeddings, scores)
+    return bootstrap_interval(
+        statistic, len(embeddings), seed=seed, resamples=resamples, confidence=confidence
+    )
+
+
+def similarity_statistic(
+    embeddings: NDArray[np.float32], scores: NDArray[np.float64]
+) -> Callable[[NDArray[np.intp]], float]:
+    """`similarity_score` of any documents, given by their indices, as in a resample.
+
+    Args:
+        embeddings, scores: see `similarity_score`.
+    """
     cosines = _cosines(embeddings)
     above = np.triu(scores, 1)
     symmetric = above + above.T
     first, second = np.triu_indices(len(embeddings), 1)
 
-    def resampled(draw: NDArray[np.intp]) -> float:
+    def of(draw: NDArray[np.intp]) -> float:
         a, b = draw[first], draw[second]
         different = a != b
         a, b = a[different], b[different]
         return _spearman(cosines[a, b], symmetric[a, b])
 
-    return bootstrap_interval(
-        resampled, len(embeddings), seed=seed, resamples=resamples, confidence=confidence
-    )
+    return of
 
 
 def _cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quantflow.evaluation.comparison import collect_outputs, compare_outputs
+from quantflow.evaluation.comparison import compare_outputs
 from quantflow.numerics.error_metrics import cosine
 from quantflow.progress import no_progress
 from quantflow.tasks.metrics import Judged
@@ -37,14 +37,6 @@ def test_values_that_are_not_finite_are_not_hidden(bad: float) -> None:
     )["broken"]  # fmt: skip
     assert np.isnan(found.cosine[0])
     assert not np.isfinite(found.max_abs_error[0])
-
-
-def test_outputs_are_collected_in_the_order_of_the_samples() -> None:
-    samples = [sample([n] * length) for n, length in enumerate((6, 2, 6, 4))]
-    about = record(pooled=("batch", 6))
-    first, second = collect_outputs([Model(), Model(offset=1)], samples, about, DIMS)
-    assert first[:, 0].tolist() == [0, 2, 12, 12]
-    assert second[:, 0].tolist() == [6, 4, 18, 16] and first.dtype == np.float32
 
 
 def test_an_observer_sees_what_every_model_made_of_every_sample_without_padding() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from quantflow.errors import QuantflowError
-from quantflow.tasks.scores import load_scores, scores_digest
+from quantflow.tasks.given_numbers import numbers_digest
+from quantflow.tasks.scores import load_scores
 
 SCORES = np.array([[1, 0.5, 0.25], [0, 1, 0.75], [0, 0, 1]])
 
@@ -61,6 +62,6 @@ def test_files_that_are_no_matrix_are_refused(tmp_path: Path) -> None:
 
 def test_the_digest_follows_the_content(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 2\n3 4\n")
-    before = scores_digest("a.txt", tmp_path)
+    before = numbers_digest("a.txt", tmp_path)
     (tmp_path / "a.txt").write_text("1 2\n3 5\n")
-    assert scores_digest("a.txt", tmp_path) != before
+    assert numbers_digest("a.txt", tmp_path) != before
