@@ -12,6 +12,7 @@ from quantflow.report import (
     export_sheets,
     model_sheets,
     optimize_sheets,
+    paired_sheets,
     plan_sheets,
     range_sheets,
     score_sheets,
@@ -81,6 +82,7 @@ def _compare(found: Artifacts) -> Iterator[Sheet]:
     if found.comparison is not None:
         yield comparison_sheets.errors_sheet(found.comparison, found.export, found.sweep)
         yield comparison_sheets.precisions_sheet(found.comparison, found.export)
+        yield from paired_sheets.all_sheets(found.comparison)
 
 
 def _om(found: Artifacts) -> Iterator[Sheet]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quantflow.report import comparison_sheets, sample_error_sheets
+from quantflow.report import comparison_sheets, paired_sheets, sample_error_sheets
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.budget_sheet import budget_sheet
 from quantflow.report.section import Section, section
@@ -44,5 +44,6 @@ def comparison_sections(artifacts: Artifacts) -> Iterator[Section]:
         "Accuracy: fp32, fp16 and int8",
         comparison_sheets.precisions_sheet(comparison, artifacts.export),
         budget_sheet(comparison),
+        *paired_sheets.all_sheets(comparison),
         comparison_sheets.worst_samples_sheet(comparison),
     )

@@ -97,6 +97,11 @@ def _percent_limit(value: float) -> str:
     return f"{100 * value:.6g}%"
 
 
+def _points_text(share: float) -> str:
+    """A difference of shares, which a percentage of one would be mistaken for."""
+    return f"{100 * share:.4g} points"
+
+
 _RISE = Quantity(
     "rise of the perplexity", "rise", percent_text, _percent_limit, of_damage=rise, percent=True
 )
@@ -134,6 +139,16 @@ FIGURES: Final[dict[str, Quantity]] = {
     "function": _DROP,
 }
 """What a plan comes to, by what it is measured by, in the unit of the budget."""
+
+DROPS: Final[dict[str, Quantity]] = {
+    "classification": Quantity("drop of the accuracy", "drop", _points_text, _points_text),
+    "retrieval": Quantity("drop of the mean reciprocal rank", "drop", number_text, _limit),
+    "similarity": Quantity("drop of the rank correlation", "drop", number_text, _limit),
+    "agreement": Quantity("drop of the agreement", "drop", _points_text, _points_text),
+    "perplexity": _RISE,
+    "function": _DROP,
+}
+"""How much worse one precision is than another, by the kind of the task."""
 
 VALUES: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "cosine": ("cosine", cosine_text),

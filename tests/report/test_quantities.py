@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quantflow.config import Metric, TaskConfig
-from quantflow.report.quantities import DAMAGES, FIGURES, VALUES, percent_text
+from quantflow.report.quantities import DAMAGES, DROPS, FIGURES, VALUES, percent_text
 
 
 def test_every_metric_that_groups_can_be_ranked_by_is_told() -> None:
@@ -16,7 +16,9 @@ def test_every_metric_that_groups_can_be_ranked_by_is_told() -> None:
 
 def test_everything_that_a_plan_can_be_measured_by_is_told() -> None:
     kinds = set(get_args(TaskConfig.model_fields["kind"].annotation))
-    assert set(FIGURES) == (kinds - {"similarity"}) | {"cosine"}  # no figure of one sample
+    own_records = {"similarity", "classification", "retrieval"}  # which plans are not run on
+    assert set(FIGURES) == (kinds - own_records) | {"cosine"}
+    assert set(DROPS) == kinds
 
 
 @pytest.mark.parametrize(
