@@ -159,6 +159,7 @@ def _show(
     from quantflow.report.comparison_sheets import gates_sheet, precisions_sheet
     from quantflow.report.gates import all_gates, exit_code, overall
     from quantflow.report.next_steps import next_steps
+    from quantflow.report.paired_sheets import all_sheets
 
     gates = all_gates(artifacts)
     code = int(exit_code(gates, artifacts.om))
@@ -169,7 +170,8 @@ def _show(
         print_json(_as_json(artifacts, outcomes, paths, code))
         return code
     if artifacts.comparison is not None:
-        print_sheets([precisions_sheet(artifacts.comparison, artifacts.export)])
+        precisions = precisions_sheet(artifacts.comparison, artifacts.export)
+        print_sheets([precisions, *all_sheets(artifacts.comparison)])
     if overall(gates) != "pass":
         print_sheets([gates_sheet(gates)])
     for line in (_facts_line(artifacts), *(f"{name}: {path}" for name, path in paths.items())):
