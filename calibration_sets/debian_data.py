@@ -48,6 +48,11 @@ PACKAGES = (
         "211c5ddee59d0ae74ce01cbfd02f7c8714740bae1835d5661eb2254edd739105",
     ),
     DebianPackage(
+        "wordnet-base",
+        "1:3.0-37",
+        "61060d960f9ada8fa120872312eccd3ecebfbab8c4579e4f5a74e1cf67620752",
+    ),
+    DebianPackage(
         "debian-handbook",
         "11.20220922",
         "3d5dbeac1f1afc9c094eab9d0f701f6ecff99c4927d5a4794cf6c85678134faa",

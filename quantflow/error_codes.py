@@ -407,6 +407,11 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "not enough memory",
         "A batch, a bucket or a constant is larger than what the machine can hold.",
     ),
+    "QF608": ErrorCode(
+        "lm-evaluation-harness missing",
+        "`quantflow.evaluation.lm_eval_model` offers a run to lm-evaluation-harness, which is an "
+        "optional dependency: pip install 'lm-eval>=0.4.9,<0.5'.",
+    ),
     # 7xx atc
     "QF701": ErrorCode(
         "atc did not convert the model",
