@@ -85,3 +85,30 @@ def test_embeddings_have_length_one_and_do_not_depend_on_padding() -> None:
     assert short.shape == (1, 384)
     assert np.linalg.norm(short) == pytest.approx(1, abs=1e-5)
     np.testing.assert_allclose(long, short, atol=1e-5)
+
+
+def test_a_line_of_wordnet_gives_words_and_meaning_without_examples() -> None:
+    # In the format of wndb(5): offset, file, type, words in hexadecimal, pointers, gloss.
+    head = "03309465 06 n 02 wheat_berry 0 bulgur 0 001 @ 02841315 n 0000"
+    line = head + ' | a kernel of the grass that is ground to flour; "she milled a berry"; "no"  '
+    meaning = "a kernel of the grass that is ground to flour"
+    assert _call("wordnet:parsed", line) == ("wheat berry, bulgur", meaning)
+    many = "0 06 n 0a " + "".join(f"w{i} 0 " for i in range(10)) + "000 | " + "x" * 40
+    assert _call("wordnet:parsed", many) == (", ".join(f"w{i}" for i in range(10)), "x" * 40)
+    left_out = (
+        "  1 This software and database is being provided to you, the LICENSEE | and so on",
+        line.replace("bulgur", "Bulgur"),  # a proper name
+        line.replace("bulgur", "kernel"),  # gives its meaning away
+        head + " | a kernel",
+    )
+    assert [_call("wordnet:parsed", x) for x in left_out] == [None] * 4
+
+
+@pytest.mark.skipif(
+    not (FOLDER.parents[1] / "runs" / "data" / "wordnet-base").is_dir(), reason="make data"
+)
+def test_every_name_has_its_definition_in_the_same_place() -> None:
+    names, meanings = _call("wordnet:names"), _call("wordnet:definitions")
+    assert len(names) == len(meanings) == 500
+    assert len({x["text"] for x in meanings}) > 490
+    assert names[0] == {"text": "entity"} and "distinct existence" in meanings[0]["text"]
