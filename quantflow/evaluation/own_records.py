@@ -1,6 +1,6 @@
 """A task with records of its own: one model run on all of them, and what it comes to.
 
-Of a record of a classification two numbers are kept, of the other kinds its embedding.
+Of a record of a classification one number is kept, of the other kinds its embedding.
 """
 
 from __future__ import annotations
