@@ -32,6 +32,18 @@ documents = { kind = "npz", path = "documents.npz" }
 """
 
 
+SIMILARITY = """
+[plan]
+policy = "none"
+[task]
+kind = "similarity"
+source = { kind = "npz", path = "documents.npz" }
+scores = "scores.npy"
+[budget]
+task_drop = 0.9
+"""
+
+
 def outputs(folder: Path, x: Any) -> Any:
     """The model in numpy."""
     graph = onnx.load(folder / "model.onnx").graph
@@ -105,6 +117,22 @@ def test_retrieval_ranks_documents_by_the_cosine_of_the_first_output(
     assert details["recall@10"]["fp32"].value == pytest.approx(float((ranks <= 10).mean()))
     assert [pair.samples for pair in found.paired] == [30] * 3
     assert found.paired[0].p_value is None and found.paired[0].asked_drop == 0.01
+
+
+def test_a_correlation_is_compared_over_documents(call: Call, config: Path) -> None:
+    found = outputs(config.parent, np.load(config.parent / "documents.npz")["x"])
+    units = found / np.linalg.norm(found, axis=1, keepdims=True)
+    np.save(config.parent / "scores.npy", units @ units.T)
+    assert call("run", "-c", given(config, SIMILARITY), "-q").code == 3
+    comparison = compared(config)
+    assert comparison.task_metric == "spearman" and comparison.verdict == "pass"
+    assert comparison.task["fp32"].value == pytest.approx(1, abs=1e-6)
+    assert comparison.task["int8"].value < 1
+    pair = comparison.paired[1]
+    assert (pair.baseline, pair.samples, pair.asked_drop) == ("fp32", 40, 0.9)
+    assert pair.damage == pytest.approx(1 - comparison.task["int8"].value, abs=1e-6)
+    assert 0 < pair.low < pair.damage < pair.high < 0.1 and pair.p_value is None
+    assert comparison.measures["similarity"]["int8"].limit == 0.9
 
 
 def test_the_drop_is_judged_by_its_interval(call: Call, config: Path) -> None:
