@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from quantflow.cli.compare import compare
+from quantflow.cli.diagnose import diagnose
 from quantflow.cli.doctor import doctor
 from quantflow.cli.explain import explain
 from quantflow.cli.from_qdq import from_qdq
@@ -24,6 +25,7 @@ Typical use:
   quantflow doctor                    what is missing, before long work
   quantflow run --limit 8             a quick try with 8 samples a set
   quantflow run                       all stages, then run/report.html
+  quantflow diagnose                  what the accuracy loss comes from
   quantflow show layers               where the error arises
   quantflow show policies             what plans cost and come to
   quantflow compare fp32 int8         layer by layer, and where it starts to differ
@@ -169,5 +171,5 @@ app.command()(doctor)
 app.command("from-qdq")(from_qdq)
 for _name, (_folder, _help) in STAGE_COMMANDS.items():
     app.command(_name, help=_help)(compare if _name == "compare" else stage_command(_folder))
-for _command in (run, profile, watch, report, show, lint, explain):
+for _command in (diagnose, run, profile, watch, report, show, lint, explain):
     app.command()(_command)

@@ -39,10 +39,10 @@ def _in_the_way(path: Path) -> str:
 
 
 def _belongs_to_another(path: Path, run: Path, given: Path | None) -> str:
-    from quantflow.stages.pipeline import STAGES
+    from quantflow.report.artifacts import FOLDERS
 
     place = path.parent.resolve() / path.name
-    folders = [(run / stage.folder).resolve() for stage in STAGES]
+    folders = [(run / folder).resolve() for folder in FOLDERS]
     if any(folder == place or folder in place.parents for folder in folders):
         return "it is in the folder of a stage"
     if given is not None and path.exists() and given.exists() and path.samefile(given):

@@ -38,6 +38,7 @@ class What(StrEnum):
     EXPORT = "export"
     FACTORS = "factors"
     PARITY = "parity"
+    DIAGNOSIS = "diagnosis"
     SUMMARY = "summary"
     TIMINGS = "timings"
 

@@ -11,6 +11,7 @@ from quantflow.artifacts.record import Record
 from quantflow.report import (
     comparison_sheets,
     coverage_sheets,
+    diagnosis_sheets,
     drift_sheets,
     export_sheets,
     hygiene_sheet,
@@ -126,6 +127,10 @@ def _parity(found: Artifacts) -> list[Sheet]:
     return [*sheets, buckets] if buckets.rows else sheets
 
 
+def _diagnosis(found: Artifacts) -> list[Sheet]:
+    return [diagnosis_sheets.experiments_sheet(found.diagnosis)] if found.diagnosis else []
+
+
 def _export(found: Artifacts) -> list[Sheet]:
     if found.export is None:
         return []
@@ -198,6 +203,7 @@ VIEWS: dict[str, View] = {
     "export": View("quantflow export-onnx", ("export",), _export, by_layer=False, whole=True),
     "factors": View("quantflow export-onnx", ("export",), _factors),
     "parity": View("quantflow export-onnx", ("parity",), _parity),
+    "diagnosis": View("quantflow diagnose", ("diagnosis",), _diagnosis, by_layer=False, whole=True),
     "summary": View("quantflow run", ("summary",), _summary, by_layer=False, whole=True),
 }
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from quantflow.artifacts.comparison import Comparison, Summary
 from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.diagnosis_record import DiagnosisRecord
 from quantflow.artifacts.digest import file_digest
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
@@ -36,6 +37,7 @@ FOLDERS = (
     "30_sweep",
     "40_onnx",
     "45_compare",
+    "46_diagnosis",
     "50_om",
 )
 """Stage folders in pipeline order."""
@@ -84,6 +86,7 @@ class Artifacts:
     parity: ParityReport | None = None
     om: OmRecord | None = None
     comparison: Comparison | None = None
+    diagnosis: DiagnosisRecord | None = None
     summary: Summary | None = None
     manifests: Mapping[str, StageManifest] = field(default_factory=dict[str, StageManifest])
     provenance: Provenance = field(default_factory=Provenance)
@@ -136,6 +139,7 @@ def read_artifacts(run: RunDirectory, only: Collection[str] = FOLDERS) -> Artifa
         parity=read(ParityReport, "40_onnx", "parity.json"),
         om=read(OmRecord, "50_om", "om.json"),
         comparison=read(Comparison, "45_compare", "comparison.json"),
+        diagnosis=read(DiagnosisRecord, "46_diagnosis", "diagnosis.json"),
         manifests={name: x for name, x in manifests.items() if x and name in usable},
         provenance=noted.of({name: _digest_of(manifests[name]) for name in usable}),
         timings=read_timings(run.root),

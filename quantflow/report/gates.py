@@ -158,7 +158,7 @@ def parity_gate(parity: ParityReport) -> Gate:
 
 def accuracy_gate(comparison: Comparison) -> Gate:
     """The int8 model reaches the budget."""
-    fix = "look where the error arises: `quantflow show layers`"
+    fix = "run `quantflow diagnose`, which names the cause; `quantflow show layers` has the layers"
     return Gate("45_compare", "accuracy", comparison.verdict, comparison.reasons, fix)
 
 

@@ -9,13 +9,25 @@ from quantflow.report.gates import all_gates
 
 def next_steps(artifacts: Artifacts) -> list[str]:
     """Sentences; the first is the next step. Never empty."""
-    steps = [gate.fix for gate in all_gates(artifacts) if gate.verdict == "fail"]
+    failed = [gate for gate in all_gates(artifacts) if gate.verdict == "fail"]
+    steps = [
+        _diagnosed(artifacts) or gate.fix if gate.name == "accuracy" else gate.fix
+        for gate in failed
+    ]
     missing = _missing_command(artifacts)
     if missing and not steps:
         steps.append(f"run `{missing}`")
     if artifacts.om is not None:
         steps += _om_steps(artifacts.om)
     return steps or ["measure latency and accuracy on an NPU"]
+
+
+def _diagnosed(artifacts: Artifacts) -> str:
+    """What a diagnosis says to do about the accuracy; empty where none was made or found."""
+    found = artifacts.diagnosis
+    if found is None or found.finding == "nothing":
+        return ""
+    return f"{found.next_step} (the diagnosis: {found.finding})"
 
 
 def _missing_command(artifacts: Artifacts) -> str:

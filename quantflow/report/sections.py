@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from quantflow.report import (
     comparison_sheets,
+    diagnosis_sheets,
     export_sheets,
     model_sheets,
     optimize_sheets,
@@ -28,6 +29,9 @@ def _all_sections(artifacts: Artifacts) -> Iterator[Section]:
     gates = all_gates(artifacts)
     if gates:
         yield section("gates", "Gates", comparison_sheets.gates_sheet(gates))
+    if artifacts.diagnosis is not None:
+        sheet = diagnosis_sheets.experiments_sheet(artifacts.diagnosis)
+        yield section("diagnosis", "Where the loss comes from", sheet)
     yield from set_sections(artifacts)
     yield from range_sections(artifacts)
     if artifacts.optimize is not None and artifacts.optimize.passes:

@@ -11,7 +11,7 @@ from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord, LayerFactors, ParityReport
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
+from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.errors import Problem, QuantflowError, did_you_mean
 from quantflow.export.amct_record import write_record
@@ -36,8 +36,8 @@ from quantflow.graph.layer_settings import layer_settings
 from quantflow.graph.model_io import load_model
 from quantflow.runtime.batching import batches
 from quantflow.runtime.bucket_run import batch_size
-from quantflow.sensitivity.policy import default_plan
 from quantflow.stages.bucket_shapes import check_shapes
+from quantflow.stages.plan_in_force import plan_in_force
 from quantflow.stages.stage import Context
 
 PARITY_SAMPLES = 8
@@ -54,7 +54,7 @@ def work(context: Context, folder: Path) -> None:
     weights = load_int8_weights(quantized / "weights.safetensors")
     check_buckets(free_dims(model), config.target)
     check_shapes(model, record, config, start=1)  # others may have been added since stage 0
-    plan = _plan_in_force(context, record)
+    plan = plan_in_force(context, record)
     _check_islands(plan, model)
     plan.write(folder / "plan.json")
     granularity = layer_settings(record, config.quantization).granularity
@@ -79,15 +79,6 @@ def work(context: Context, folder: Path) -> None:
         float_nodes=tuple(float_nodes(model)),
     ).write(folder / "export.json")
     _prove_parity(context, folder, record, buckets, factors)
-
-
-def _plan_in_force(context: Context, record: ModelRecord) -> PrecisionPlan:
-    """What stage 3 found, or a person made of it; before stage 3, the default."""
-    path = context.folder("30_sweep") / "plan.json"
-    if path.exists():
-        return PrecisionPlan.read(path)
-    fp16 = Fp16Report.read(context.quantized_ranges / "fp16.json")
-    return default_plan(record, fp16, context.config.plan.pins)
 
 
 def _check_islands(plan: PrecisionPlan, model: ir.Model) -> None:

@@ -1,0 +1,100 @@
+"""`quantflow diagnose`: what the accuracy loss of the INT8 model comes from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quantflow.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigPath,
+    Force,
+    Json,
+    Options,
+    Overrides,
+    Quiet,
+    Verbose,
+)
+from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.team import with_workers
+from quantflow.errors import ExitCode
+
+if TYPE_CHECKING:
+    from quantflow.artifacts.diagnosis_record import DiagnosisRecord
+    from quantflow.runtime.workers import Workers
+    from quantflow.stages.pipeline import StageOutcome
+
+Samples = Annotated[
+    int,
+    typer.Option("--samples", min=2, metavar="N", help="Evaluation samples, as far as there are."),
+]
+
+
+def diagnose(
+    config: ConfigPath = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    samples: Samples = 32,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Put the accuracy loss of the INT8 model down to its cause, with the next command.
+
+    The plan in force is compared, on the same evaluation samples, with the model with one thing
+    changed: ranges of deployment samples, other estimators, weight scales per channel, weights or
+    activations in float, the most harmful groups in fp16. What surely removes half of the loss or
+    more is the cause. Takes a calibrated run; the sweep may still be to do. Exits 0 within the
+    budget, 1 otherwise. What was measured before a kill is not measured again.
+
+    \b
+    Examples:
+      quantflow diagnose
+      quantflow diagnose --samples 64
+      quantflow diagnose --json -q | jq .diagnosis.sentence
+    """
+    options = Options(
+        config=config,
+        overrides=tuple(overrides or ()),
+        force=force,
+        json=json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    raise typer.Exit(with_workers(partial(_run, options, samples), options))
+
+
+def _run(options: Options, samples: int, workers: Workers) -> int:
+    """Diagnose and show the result; returns the exit status."""
+    from quantflow.artifacts.diagnosis_record import DiagnosisRecord
+    from quantflow.cli.session import session
+    from quantflow.stages.diagnosis import diagnosis_stage
+    from quantflow.stages.pipeline import run_stage
+
+    stage = diagnosis_stage(samples)
+    with session(options, workers) as context:
+        with context.run.locked():
+            outcome = run_stage(context, stage)
+        found = DiagnosisRecord.read(context.folder(stage.folder) / "diagnosis.json")
+    code = ExitCode.OK if found.finding == "nothing" else ExitCode.GATE_FAILED
+    if options.json:
+        head = {"stage": stage.folder, "ran": outcome.ran, "exit_code": int(code)}
+        print_json({**head, "diagnosis": found.to_tree()})
+    else:
+        _show(found, outcome)
+    return int(code)
+
+
+def _show(found: DiagnosisRecord, outcome: StageOutcome) -> None:
+    from quantflow.report.diagnosis_sheets import experiments_sheet
+
+    print_sheets([experiments_sheet(found)])
+    print(found.sentence)
+    done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
+    words = {"nothing": "WITHIN THE BUDGET", "spread": "NO SINGLE CAUSE"}
+    word = words.get(found.finding, f"CAUSE: {found.finding}")
+    print(f"{word} {outcome.stage.folder} | {done} | next: {found.next_step}")
+    if "--set" in found.next_step:
+        remark("--set holds for one command: write what helps into the configuration")

@@ -1,0 +1,51 @@
+"""The table of a diagnosis: what every change does to the loss."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from quantflow.artifacts.diagnosis_record import DiagnosisRecord, Experiment, Share
+from quantflow.report.columns import Column, sheet_of
+from quantflow.report.measures import measure_columns
+from quantflow.report.sheet import Sheet, share_text
+
+
+def experiments_sheet(found: DiagnosisRecord) -> Sheet:
+    """The references, then by cause; below, what the budget asks for."""
+    experiments = found.experiments
+    columns = [
+        Column("what is changed", tuple(x.name for x in experiments), "l", foot="budget"),
+        Column("evidence for", tuple(_cause(x) for x in experiments), "l", spare=1),
+        *measure_columns([x.measures for x in experiments]),
+    ]
+    if any(x.removed is not None for x in experiments):
+        shares = [x.removed for x in experiments]
+        columns.append(Column("loss removed", tuple(map(_value, shares))))
+        columns.append(Column("95% interval", tuple(map(_interval, shares)), spare=2))
+    return sheet_of("Diagnosis", columns, _note(found), footed=True)
+
+
+def _note(found: DiagnosisRecord) -> str:
+    said = (
+        f"{found.sentence} Next: {found.next_step}. {found.samples} evaluation samples, emulated."
+    )
+    if found.fp16_share is not None and isfinite(found.fp16_share.value):
+        share = share_text(found.fp16_share.value, 0)
+        said += f" The loss removed is of what INT8 adds to fp16, which has {share} of it alone."
+    if found.also:
+        said += f" Further causes that hold: {', '.join(found.also)}."
+    return " ".join([said, *found.notes])
+
+
+def _cause(experiment: Experiment) -> str:
+    return experiment.cause or "-"
+
+
+def _value(share: Share | None) -> str:
+    return "-" if share is None or not isfinite(share.value) else share_text(share.value, 0)
+
+
+def _interval(share: Share | None) -> str:
+    if share is None or not isfinite(share.low):
+        return "-"
+    return f"{share_text(share.low, 0)} to {share_text(share.high, 0)}"
