@@ -91,7 +91,6 @@ def _show(found: DiagnosisRecord, outcome: StageOutcome) -> None:
     from quantflow.report.diagnosis_sheets import experiments_sheet
 
     print_sheets([experiments_sheet(found)])
-    print(found.sentence)
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
     words = {"nothing": "WITHIN THE BUDGET", "spread": "NO SINGLE CAUSE"}
     word = words.get(found.finding, f"CAUSE: {found.finding}")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quantflow.artifacts.diagnosis_record import Cause, Share
-from quantflow.numerics.bootstrap import bootstrap_interval
-from quantflow.tasks.metrics import Values, weighted_mean
+from quantflow.numerics.resample import resampled_means
+from quantflow.tasks.metrics import Values
 
 LEAST_SHARE: Final = 0.5
 """Share of the loss from which on a change tells where it comes from."""
@@ -41,8 +40,9 @@ def comparable(damages: Mapping[str, Values], weights: Values) -> dict[str, Valu
 def share_of(part: Values, whole: Values, weights: Values, *, seed: int) -> Share:
     """The mean of one thing over the mean of another on the same samples.
 
-    Both are resampled together, so that how samples differ does not widen the interval. Where more
-    than 2.5% of the resamples have no loss at all, the interval is NaN: it may be chance.
+    Both are resampled together (percentile bootstrap, Efron 1979), so that how samples differ does
+    not widen the interval. Where more than 2.5% of the resamples have no loss at all, the interval
+    is NaN: it may be chance.
 
     Args:
         part, whole: ``(S,)`` float64, finite where they count.
@@ -50,18 +50,16 @@ def share_of(part: Values, whole: Values, weights: Values, *, seed: int) -> Shar
         seed: of the bootstrap.
     """
 
-    def ratio(draw: NDArray[np.intp]) -> float:
-        loss = weighted_mean(whole[draw], weights[draw])
-        # NaN, as of a draw without weight, is left out.
-        return weighted_mean(part[draw], weights[draw]) / loss if not loss <= 0 else -np.inf
-
-    value = ratio(np.arange(len(whole), dtype=np.intp))
-    low, high = bootstrap_interval(ratio, len(whole), seed=seed)
-    if not np.isfinite(value):
-        value = np.nan
+    rows = np.stack([np.where(weights > 0, x * weights, 0.0) for x in (part, whole)])
+    over, loss, counted = resampled_means(np.stack([*rows, weights]), seed=seed).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(loss > 0, over / loss, -np.inf)[counted > 0]
+        low, high = np.quantile(shares, [0.025, 0.975]) if len(shares) else (np.nan, np.nan)
+    total = rows.sum(axis=1)
+    value = float(total[0] / total[1]) if total[1] > 0 else np.nan
     if not np.isfinite([value, low, high]).all():
         low = high = np.nan
-    return Share(value=value, low=low, high=high)
+    return Share(value=value, low=float(low), high=float(high))
 
 
 def holds(share: Share | None) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 from quantflow.artifacts.diagnosis_record import Cause, OtherRanges, Share
 from quantflow.artifacts.ranges_record import Fp16Report, TensorRange
 from quantflow.evaluation.attribution import Evidence
-from quantflow.evaluation.diagnosis import INT8, NEAREST, PER_CHANNEL, Diagnosed
+from quantflow.evaluation.diagnosis import Diagnosed
+from quantflow.evaluation.experiments import INT8, NEAREST, PER_CHANNEL
 from quantflow.evaluation.trials import Setup, Trials
 from quantflow.numerics.rounding import FP16_MAX
 from quantflow.sensitivity.obstacles import told
@@ -52,11 +53,9 @@ def sentence(facts: Facts) -> str:
 
 
 def percent_text(share: Share) -> str:
-    """``78% (62 to 90)``."""
-    text = f"{100 * share.value:.0f}%"
-    if not isfinite(share.low):
-        return text
-    return f"{text} ({100 * share.low:.0f} to {100 * share.high:.0f})"
+    """``78% (62 to 90)``; beyond 100, as where fp16's own loss goes too, is all there is to say."""
+    value, low, high = (100 * min(x, 1.0) for x in (share.value, share.low, share.high))
+    return f"{value:.0f}% ({low:.0f} to {high:.0f})" if isfinite(low) else f"{value:.0f}%"
 
 
 def _nothing(facts: Facts) -> str:
@@ -93,18 +92,18 @@ def _fp16(facts: Facts, evidence: Evidence) -> str:
 
 
 def _data(facts: Facts, evidence: Evidence) -> str:
-    assert facts.found.deployment is not None
-    (other,) = facts.found.deployment.by_name.values()
+    assert facts.found.alternatives.deployment is not None
+    (other,) = facts.found.alternatives.deployment.by_name.values()
     said = f"Data: ranges from deployment samples remove {percent_text(evidence.share)} of the loss"
-    return said + _of_tensor(facts, facts.found.deployment, other, "deployment")
+    return said + _of_tensor(facts, facts.found.alternatives.deployment, other, "deployment")
 
 
 def _ranges(facts: Facts, evidence: Evidence) -> str:
-    assert facts.found.estimated is not None
+    assert facts.found.alternatives.estimated is not None
     estimator = evidence.name.removesuffix(" ranges")
-    other = facts.found.estimated.by_name[estimator]
+    other = facts.found.alternatives.estimated.by_name[estimator]
     said = f"Ranges: those of `{estimator}` remove {percent_text(evidence.share)} of the loss"
-    return said + _of_tensor(facts, facts.found.estimated, other, "calibration")
+    return said + _of_tensor(facts, facts.found.alternatives.estimated, other, "calibration")
 
 
 def _of_tensor(
@@ -163,7 +162,7 @@ def _uneven(facts: Facts) -> str:
 
 def _layers(facts: Facts, evidence: Evidence) -> str:
     count, of = evidence.groups
-    names = ", ".join(f"`{x.group}`" for x in facts.found.groups[:count])
+    names = ", ".join(f"`{x.group}`" for x in facts.found.alternatives.groups[:count])
     verb, share = "removes" if count == 1 else "remove", percent_text(evidence.share)
     return f"Layers: {names} in fp16, {count} of {of} INT8 groups, {verb} {share} of the loss."
 
@@ -177,7 +176,7 @@ def _activations(facts: Facts, evidence: Evidence) -> str:
 
 
 def _worst(facts: Facts, count: int) -> str:
-    named = facts.found.groups[:count]
+    named = facts.found.alternatives.groups[:count]
     names = " and ".join(f"`{x.group}`" for x in named)
     return f"{names} {'has' if len(named) == 1 else 'have'} the largest part in it"
 

@@ -10,7 +10,7 @@ from typing import Final
 from quantflow.artifacts.diagnosis_record import Cause
 from quantflow.config import Config, PinConfig
 from quantflow.evaluation.attribution import Evidence
-from quantflow.evaluation.diagnosis import NEAREST, PER_CHANNEL
+from quantflow.evaluation.experiments import NEAREST, PER_CHANNEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ def _note(found: DiagnosisRecord) -> str:
     said = (
         f"{found.sentence} Next: {found.next_step}. {found.samples} evaluation samples, emulated."
     )
-    if found.fp16_share is not None and isfinite(found.fp16_share.value):
+    if found.fp16_share is not None and found.finding != "fp16":
         share = share_text(found.fp16_share.value, 0)
         said += f" The loss removed is of what INT8 adds to fp16, which has {share} of it alone."
     if found.also:
-        said += f" Further causes that hold: {', '.join(found.also)}."
+        said += f" Half or more goes with these as well: {', '.join(found.also)}."
     return " ".join([said, *found.notes])
 
 
@@ -42,10 +42,14 @@ def _cause(experiment: Experiment) -> str:
 
 
 def _value(share: Share | None) -> str:
-    return "-" if share is None or not isfinite(share.value) else share_text(share.value, 0)
+    return "-" if share is None or not isfinite(share.value) else _percent(share.value)
 
 
 def _interval(share: Share | None) -> str:
     if share is None or not isfinite(share.low):
         return "-"
-    return f"{share_text(share.low, 0)} to {share_text(share.high, 0)}"
+    return f"{_percent(share.low)} to {_percent(share.high)}"
+
+
+def _percent(value: float) -> str:
+    return "0%" if abs(value) < 0.005 else share_text(value, 0)

@@ -15,8 +15,9 @@ from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
 from quantflow.artifacts.run_directory import JOURNAL
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import SweepRecord
-from quantflow.evaluation.diagnosis import WORST, Diagnosed, Diagnosis
+from quantflow.evaluation.diagnosis import Diagnosed, Diagnosis
 from quantflow.evaluation.diagnosis_words import Facts, sentence
+from quantflow.evaluation.experiments import WORST, Experiments
 from quantflow.evaluation.remedies import State, next_step
 from quantflow.evaluation.trials import Setup, Trials
 from quantflow.evaluation.worst_groups import swept_damages
@@ -50,8 +51,8 @@ def work(context: Context, folder: Path, samples: int) -> None:
         also=tuple(found.called)[1:],
         fp16_share=found.fp16_share,
         experiments=found.experiments,
-        groups=found.groups[: max(WORST)],
-        notes=() if found.within else tuple(job.left_out()),
+        groups=found.alternatives.groups[: max(WORST)],
+        notes=() if found.within else tuple(job.left_out(found)),
     ).write(folder / "diagnosis.json")
 
 
@@ -122,14 +123,13 @@ class _Job:
     def diagnosis(self) -> Diagnosis:
         source = RangeSource(self.context, self.record, self.setup.ranges, self.ledger)
         return Diagnosis(
-            trials=self.trials,
-            setup=self.setup,
+            experiments=Experiments(
+                self.trials, self.setup, self.fp16.islands, per_tensor=self.has_per_tensor
+            ),
             criteria=self.criteria,
-            islands=self.fp16.islands,
             deployment=source.deployment if self.knows_deployment else None,
             estimators=None if self.record.given else source.estimators,
             damages=swept_damages(self.sweep),
-            per_tensor=self.has_per_tensor,
             seed=self.context.config.run.seed,
             progress=self.context.progress,
         )
@@ -146,10 +146,12 @@ class _Job:
         free = (x for x in self.record.layers if x.weight and x.op_type not in PER_CHANNEL_ONLY)
         return not self.record.given and any(told.get(x.name) == "per-tensor" for x in free)
 
-    def left_out(self) -> Iterator[str]:
-        """What could not be tried, and why."""
+    def left_out(self, found: Diagnosed) -> Iterator[str]:
+        """What was not tried, and why."""
         sets = self.context.config.set
-        if self.record.given:
+        if found.finding == "fp16":
+            yield "What INT8 adds is not told apart from fp16's own loss, so that comes first."
+        elif self.record.given:
             yield "The model came quantized: its own ranges and scales hold whatever is configured."
         elif sets.profile is not None:
             yield "A profile holds no samples, so that data were not tried: see `show coverage`."
@@ -165,5 +167,5 @@ class _Job:
             swept=self.sweep is not None,
             lacks_islands=bool(lacking),
             given=bool(self.record.given),
-            groups=[x.group for x in found.groups],
+            groups=[x.group for x in found.alternatives.groups],
         )
