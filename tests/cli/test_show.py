@@ -8,12 +8,12 @@ from quantflow.cli.show import What
 from quantflow.cli.views import VIEWS
 from quantflow.errors import QuantflowError
 from tests.cli.conftest import Call
-from tests.report.sample_run import fp16, model, plan, write_run
+from tests.report.sample_run import fp16, model, plan, write_diagnosis, write_run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_run(tmp_path)
+    write_diagnosis(write_run(tmp_path))
     return tmp_path
 
 

@@ -150,6 +150,21 @@ def loud_channels() -> onnx.ModelProto:
     return build(chain({3: made}), given)
 
 
+def smoothable() -> onnx.ModelProto:
+    """A channel that is much larger than the rest, which the optimization evens out."""
+    w0, w1 = rand(WIDTH, 24), rand(24, 8, seed=1)
+    w0[:, 3] *= 60
+    w1[3] *= 0.02
+    return build(
+        f"(float[batch,{WIDTH}] x) => (float[batch,6] y) {{ a = Gemm(x, w0, b0) r = Relu(a) "
+        "m = MatMul(r, w1) c = Add(m, b1) t = Relu(c) y = MatMul(t, w2) }",
+        {
+            "w0": w0, "b0": rand(24, seed=2), "w1": w1, "b1": rand(8, seed=3),
+            "w2": rand(8, 6),
+        },
+    )  # fmt: skip
+
+
 def overflowing() -> onnx.ModelProto:
     """Before layer 2 values reach a million, and are taken back."""
     step = "b2 = Mul(h2, up) c2 = Mul(b2, up) d2 = Mul(c2, down) t2 = Mul(d2, down)"

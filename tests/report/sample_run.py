@@ -23,6 +23,13 @@ from quantflow.artifacts.comparison import (
     TaskScore,
 )
 from quantflow.artifacts.coverage_record import CoverageReport, CoverageRow
+from quantflow.artifacts.diagnosis_record import (
+    Cause,
+    DiagnosisRecord,
+    Experiment,
+    GroupDamage,
+    Share,
+)
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import (
     BucketFiles,
@@ -759,6 +766,38 @@ def write_run(
     provenance({name: x.digest for name, x in manifests.items() if x}).write(root / PROVENANCE)
     run.record_time("00_model", 1.25)
     return run
+
+
+def diagnosis() -> DiagnosisRecord:
+    """Deployment's ranges remove 80% of the loss."""
+
+    def one(name: str, cause: Cause | None, mean: float, share: float | None) -> Experiment:
+        removed = None if share is None else Share(value=share, low=share - 0.1, high=share + 0.1)
+        measures = (cosine_measure(mean),)
+        return Experiment(name=name, cause=cause, measures=measures, removed=removed)
+
+    return DiagnosisRecord(
+        samples=3,
+        metric="cosine",
+        finding="data",
+        sentence="Data: ranges from deployment samples remove 80% (70 to 90) of the loss.",
+        next_step="quantflow build-set --set set.selection=match",
+        also=("activations",),
+        fp16_share=Share(value=0.01, low=0.0, high=0.02),
+        experiments=(
+            one("nothing in INT8", None, 0.9999, None),
+            one("INT8 as planned", None, 0.98, None),
+            one("ranges of deployment", "data", 0.9959, 0.8),
+            one("activations in float", "activations", 0.9979, 0.9),
+        ),
+        groups=(GroupDamage(group="head", damage=0.02),),
+    )
+
+
+def write_diagnosis(run: RunDirectory) -> None:
+    """Diagnose the run."""
+    reads = ("00_model", "10_set", "20_ranges", "25_optimize", "30_sweep", "30_sweep/plan.json")
+    write_stage(run, "46_diagnosis", reads, {"diagnosis.json": diagnosis()})
 
 
 def edit_plan(run: RunDirectory) -> None:

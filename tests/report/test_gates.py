@@ -32,6 +32,7 @@ from tests.report.sample_run import (
     perplexity_sweep,
     ranges,
     sweep,
+    write_diagnosis,
     write_run,
     write_stage,
 )
@@ -167,8 +168,18 @@ def test_only_the_folders_asked_for_are_read(tmp_path: Path) -> None:
 def test_the_next_step_is_the_failed_gate_before_the_conversion(tmp_path: Path) -> None:
     run = write_run(tmp_path, comparison_record=comparison("fail", ("misses the budget",)))
     steps = next_steps(read_artifacts(run))
-    assert "quantflow show layers" in steps[0]
+    assert "`quantflow diagnose`" in steps[0] and "quantflow show layers" in steps[0]
     assert "convert.py" in steps[1]
+
+
+def test_what_a_diagnosis_has_found_is_the_next_step(tmp_path: Path) -> None:
+    run = write_run(tmp_path, comparison_record=comparison("fail", ("misses the budget",)))
+    write_diagnosis(run)
+    steps = next_steps(read_artifacts(run))
+    assert steps[0].startswith("quantflow build-set --set set.selection=match")
+    write_stage(run, "20_ranges", ("00_model", "10_set"), {"ranges.json": ranges(NAN)})
+    found = read_artifacts(run)
+    assert found.diagnosis is None and "46_diagnosis" in found.outdated
 
 
 def test_the_next_step_of_an_empty_run_is_the_first_command(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""The diagnosis as a stage: done once, gone on with after a kill, never outdated unnoticed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from quantflow.artifacts.optimize_record import OptimizeRecord
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.run_directory import JOURNAL, RunDirectory
+from quantflow.errors import QuantflowError
+from quantflow.evaluation.trials import Found, Trials
+from quantflow.report.artifacts import read_artifacts
+from quantflow.stages.diagnosis import FOLDER
+from tests.sensitivity.projects import run_one, run_until
+
+from .planted import TIGHT, diagnose, diagnosed, project, read, removed, smoothable, sound
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with ranges."""
+    config = project(tmp_path_factory.mktemp("sound"), sound())
+    run_until("20_ranges", config, TIGHT)
+    return config
+
+
+def folder(config: Path) -> Path:
+    return config.parent / "run" / FOLDER
+
+
+def written(config: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder(config).iterdir()}
+
+
+def test_a_killed_diagnosis_measures_nothing_twice(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Counter[str]()
+    original = Trials._noted
+
+    def counting(self: Trials, name: str, run: object) -> Found:
+        def counted() -> Found:
+            measured[name] += 1
+            return run()  # type: ignore[operator]
+
+        return original(self, name, counted)
+
+    monkeypatch.setattr(Trials, "_noted", counting)
+    diagnose(base, TIGHT, samples=8, force=True)
+    whole, once = written(base), dict(measured)
+    assert set(whole) == {"diagnosis.json", "stage.json"} and set(once.values()) == {1}
+    measured.clear()
+    shutil.rmtree(folder(base))
+    for stopped in (3, 6):
+
+        def interrupt(what: str, done: int, total: int, at: int = stopped) -> None:
+            if what.startswith("experiments") and done == at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            diagnose(base, TIGHT, samples=8, progress=interrupt)
+    journal = base.parent / "run" / f"{FOLDER}.partial" / JOURNAL
+    assert all(json.loads(line)["key"] for line in journal.read_text().splitlines())
+    diagnose(base, TIGHT, samples=8)
+    assert dict(measured) == once and written(base) == whole
+
+
+def test_what_has_not_changed_is_not_diagnosed_again(base: Path) -> None:
+    diagnose(base, samples=8)
+    assert not diagnose(base, samples=8).ran
+    assert diagnose(base, samples=9).ran and read(base).samples == 9
+    assert diagnose(base, "budget.cosine_mean=0.9", samples=9).ran
+
+
+def test_a_diagnosis_of_other_ranges_is_not_shown(base: Path) -> None:
+    diagnose(base, samples=8)
+    run = RunDirectory(base.parent / "run")
+    assert read_artifacts(run).diagnosis is not None
+    run_one("20_ranges", base, 'quantization.estimator="kl"')
+    found = read_artifacts(run)
+    assert found.diagnosis is None and FOLDER in found.outdated
+    with pytest.raises(QuantflowError, match="QF407"):
+        diagnose(base, samples=8)
+    run_one("20_ranges", base)
+    assert not diagnose(base, samples=8).ran
+
+
+def test_a_diagnosis_of_another_plan_is_not_shown(base: Path) -> None:
+    run_one("30_sweep", base)
+    diagnose(base, samples=8)
+    run = RunDirectory(base.parent / "run")
+    assert read_artifacts(run).diagnosis is not None
+    path = run.folder("30_sweep") / "plan.json"
+    plan = PrecisionPlan.read(path)
+    groups = {name: x.model_copy(update={"precision": "fp16"}) for name, x in plan.groups.items()}
+    plan.model_copy(update={"groups": groups}).write(path)
+    assert read_artifacts(run).diagnosis is None
+    assert diagnose(base, samples=8).ran
+    int8, fp16 = (x.measures[0].damage for x in reversed(read(base).experiments))
+    assert int8 == fp16  # the plan has nothing in INT8
+
+
+def test_ranges_are_tried_on_the_model_that_the_optimization_made(tmp_path: Path) -> None:
+    config = project(tmp_path, smoothable(), scale=0.5, production=0.7, settings="")
+    found = diagnosed(config, TIGHT, last="25_optimize")
+    run = config.parent / "run"
+    kept = OptimizeRecord.read(run / "25_optimize" / "optimize.json").passes
+    assert [x.kept for x in kept] == [True, True, True]  # smoothed, rounded and corrected
+    assert (run / "25_optimize" / "weights.safetensors").exists()
+    assert found.finding == "data" and removed(found, "ranges of deployment") > 0.9
