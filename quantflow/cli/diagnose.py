@@ -12,6 +12,7 @@ from quantflow.cli.options import (
     ConfigPath,
     Force,
     Json,
+    Limit,
     Options,
     Overrides,
     Quiet,
@@ -36,6 +37,7 @@ def diagnose(
     config: ConfigPath = DEFAULT_CONFIG,
     overrides: Overrides = None,
     samples: Samples = 32,
+    limit: Limit = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,6 +60,7 @@ def diagnose(
     options = Options(
         config=config,
         overrides=tuple(overrides or ()),
+        limit=limit,
         force=force,
         json=json,
         quiet=quiet,

@@ -48,6 +48,14 @@ def test_within_the_budget_the_exit_code_is_0(call: Call, config: Path) -> None:
     assert answer.code == 0 and "WITHIN THE BUDGET" in answer.out.splitlines()[-1]
 
 
+def test_a_quick_try_is_diagnosed_with_the_limit_it_was_made_with(call: Call, config: Path) -> None:
+    limited = ("--limit", "6", "--set", "run.directory=try", "-c", config, "-q")
+    for command in ("prepare", "build-set", "calibrate"):
+        call(command, *limited)
+    assert call("diagnose", *limited).code == 1
+    assert call("diagnose", *limited[2:]).code == 2  # the sets are of another size
+
+
 def test_what_has_not_been_calibrated_is_told_the_command(call: Call, tmp_path: Path) -> None:
     answer = call("diagnose", "-q", "-c", write_project(tmp_path))
     assert answer.code == 2 and "QF404" in answer.err and "quantflow prepare" in answer.err
