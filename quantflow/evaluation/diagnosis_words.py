@@ -22,6 +22,10 @@ NAMED = 2
 """Groups that are named where all of them have a part in the loss."""
 
 
+FAR_BELOW, MANY_LOST = 0.25, 0.1
+"""Where nothing comes near the largest fp16, a tensor with this share below its smallest is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What sentences take figures from.
@@ -87,7 +91,7 @@ def _fp16(facts: Facts, evidence: Evidence) -> str:
         return f"{said}."
     largest = max(left, key=lambda x: x.absmax)
     lost = max(left, key=lambda x: x.subnormal_fraction)
-    if largest.absmax < FP16_MAX / 4 and lost.subnormal_fraction > 0.1:
+    if largest.absmax < FAR_BELOW * FP16_MAX and lost.subnormal_fraction > MANY_LOST:
         share = f"{100 * lost.subnormal_fraction:.0f}%"
         return f"{said}; {share} of `{lost.tensor}` is below what fp16 holds in full, 6.1e-5."
     return f"{said}; `{largest.tensor}` reaches {largest.absmax:.4g}, and fp16 ends at 65504."

@@ -23,11 +23,16 @@ def next_steps(artifacts: Artifacts) -> list[str]:
 
 
 def _diagnosed(artifacts: Artifacts) -> str:
-    """What a diagnosis says to do about the accuracy; empty where none was made or found."""
-    found = artifacts.diagnosis
-    if found is None or found.finding == "nothing":
+    """What a diagnosis says to do about the accuracy; empty where none has been made."""
+    found, comparison = artifacts.diagnosis, artifacts.comparison
+    if found is None:
         return ""
-    return f"{found.next_step} (the diagnosis: {found.finding})"
+    if found.finding != "nothing":
+        return f"{found.next_step} (the diagnosis: {found.finding})"
+    if comparison is None or found.samples >= comparison.samples:
+        return ""
+    few = f"the {found.samples} samples of the last one are within the budget"
+    return f"run `quantflow diagnose --samples {comparison.samples}`: {few}"
 
 
 def _missing_command(artifacts: Artifacts) -> str:

@@ -1,0 +1,1 @@
+"""Tests of `quantflow diagnose`: causes that are planted are named."""

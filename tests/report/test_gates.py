@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.report.sample_run import (
     comparison,
     cosine_measure,
     coverage,
+    diagnosis,
     drift,
     edit_plan,
     hygiene,
@@ -177,6 +179,9 @@ def test_what_a_diagnosis_has_found_is_the_next_step(tmp_path: Path) -> None:
     write_diagnosis(run)
     steps = next_steps(read_artifacts(run))
     assert steps[0].startswith("quantflow build-set --set set.selection=match")
+    few = diagnosis().model_copy(update={"finding": "nothing", "samples": 2})
+    again = replace(read_artifacts(run), diagnosis=few)
+    assert "`quantflow diagnose --samples 32`" in next_steps(again)[0]
     write_stage(run, "20_ranges", ("00_model", "10_set"), {"ranges.json": ranges(NAN)})
     found = read_artifacts(run)
     assert found.diagnosis is None and "46_diagnosis" in found.outdated
