@@ -23,7 +23,7 @@ NAMED = 2
 
 
 FAR_BELOW, MANY_LOST = 0.25, 0.1
-"""Where nothing comes near the largest fp16, a tensor with this share below its smallest is named."""
+"""Below that share of the largest fp16, a tensor with so many values below the least is named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def test_what_a_diagnosis_has_found_is_the_next_step(tmp_path: Path) -> None:
     assert steps[0].startswith("quantflow build-set --set set.selection=match")
     few = diagnosis().model_copy(update={"finding": "nothing", "samples": 2})
     again = replace(read_artifacts(run), diagnosis=few)
-    assert "`quantflow diagnose --samples 32`" in next_steps(again)[0]
+    assert "`quantflow diagnose --samples 3`" in next_steps(again)[0]
     write_stage(run, "20_ranges", ("00_model", "10_set"), {"ranges.json": ranges(NAN)})
     found = read_artifacts(run)
     assert found.diagnosis is None and "46_diagnosis" in found.outdated
