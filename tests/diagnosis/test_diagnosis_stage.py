@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -68,6 +71,26 @@ def test_a_killed_diagnosis_measures_nothing_twice(
     assert all(json.loads(line)["key"] for line in journal.read_text().splitlines())
     diagnose(base, TIGHT, samples=8)
     assert dict(measured) == once and written(base) == whole
+
+
+def test_a_process_that_is_killed_leaves_what_it_has_measured(base: Path) -> None:
+    diagnose(base, TIGHT, samples=8, force=True)
+    whole = written(base)
+    shutil.rmtree(folder(base))
+    command = [sys.executable, "-m", "quantflow", "diagnose", "-q", "-c", str(base)]
+    process = subprocess.Popen([*command, "--samples", "8", "--set", TIGHT])
+    journal = base.parent / "run" / f"{FOLDER}.partial" / JOURNAL
+    while process.poll() is None and lines(journal) < 4:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert lines(journal) >= 4  # it had not come to its end
+    diagnose(base, TIGHT, samples=8)
+    assert written(base) == whole
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def test_what_has_not_changed_is_not_diagnosed_again(base: Path) -> None:
