@@ -16,8 +16,9 @@ from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import ClippingReport, RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import Measure
+from quantflow.calibration.build import task_set_name
 from quantflow.config import PinConfig
-from quantflow.evaluation.comparison import collect_outputs
+from quantflow.evaluation.own_records import judge_records
 from quantflow.export.deploy import deploy_model
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.export.lowering import lower
@@ -34,8 +35,7 @@ from quantflow.stages.stage import Context
 from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
 from quantflow.stages.work_3_sweep import Parts
-from quantflow.tasks.scores import load_scores
-from quantflow.tasks.similarity import similarity_interval, similarity_score
+from quantflow.tasks.truth import load_truth
 
 ESTIMATORS = ("minmax", "percentile", "kl", "mse")
 """Beside `auto`, which is the range in force."""
@@ -55,7 +55,7 @@ class Row:
         value: of the metric on held-out samples.
         damage, low, high: mean distance from fp32 and its 95% interval over samples, paired.
         cosine_mean, cosine_min: of the outputs to fp32.
-        task: Spearman's correlation with human scores, its ends; None without such a task.
+        task: the figure of a task with records of its own, and its ends; None without one.
     """
 
     model: str
@@ -180,22 +180,23 @@ class Bench:
             high=first.high,
             cosine_mean=float(values["cosine"].mean()),
             cosine_min=float(values["cosine"].min()),
-            task=self._similarity(runner),
+            task=self._task(runner),
         )
         runner.close()
         print({key: x for key, x in asdict(found).items() if x}, file=sys.stderr, flush=True)
         return found
 
-    def _similarity(self, runner: OnnxRuntimeRunner) -> tuple[float, float, float] | None:
-        config = self.context.config
-        if config.task is None or config.task.scores is None:
+    def _task(self, runner: OnnxRuntimeRunner) -> tuple[float, float, float] | None:
+        config, folder = self.context.config, self.context.folder("10_set")
+        sets = {x: SampleSet(folder / x) for x in map(task_set_name, config.task_sources)}
+        if config.task is None or not sets:
             return None
-        samples = SampleSet(self.context.folder("10_set") / "task")
-        scores = load_scores(config.task.scores, self.context.loaded.base, len(samples))
-        dims = config.target.buckets[0]
-        (rows,) = collect_outputs([runner], samples, self.parts.record, dims)
-        low, high = similarity_interval(rows, scores, seed=config.run.seed)
-        return similarity_score(rows, scores), low, high
+        sizes = {name: len(samples) for name, samples in sets.items()}
+        truth = load_truth(config.task, self.context.loaded.base, sizes)
+        record, dims = self.parts.record, config.target.buckets[0]
+        found = judge_records(config.task, truth, sets, runner, record, dims)
+        score = found.score(seed=config.run.seed)
+        return score.value, score.low, score.high
 
     def peers(self, directory: Path) -> Iterator[Row]:
         """What others make of the float model and the calibration samples."""
@@ -234,6 +235,6 @@ def figures_of(rows: Sequence[Row], expected: Mapping[str, tuple[float, float]])
         of = f"{x.model}, {x.way}"
         values = {f"{of}: {x.metric}": x.value, f"{of}: cosine": x.cosine_mean}
         if x.task:
-            values[f"{of}: Spearman"] = x.task[0]
+            values[f"{of}: task"] = x.task[0]
         found += [Figure(key, value, within=expected.get(key)) for key, value in values.items()]
     return found
