@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from shutil import copytree
 
 from _harness import Figure
+from _recovery import everything_int8
 from _repair_cases import SETS, Case, Records
 
-from quantflow.artifacts.comparison import Comparison
 from quantflow.artifacts.coverage_record import CoverageReport
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.config import load_config
-from quantflow.stages.comparison import STAGE as COMPARE
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
-from quantflow.stages.stage_4_onnx import STAGE as ONNX
 
 WORST = 3
 """Layers whose clipped share is printed, before and after: those with the largest before."""
@@ -28,6 +27,8 @@ WORST = 3
 
 def repair_figures(case: Case, directory: Path) -> list[Figure]:
     """Everything INT8 on what the model is sent, with the set as it was and re-selected.
+
+    The samples it is judged by are held out of deployment: no set is matched to them.
 
     Args:
         case: what is calibrated on, and what is sent.
@@ -37,10 +38,7 @@ def repair_figures(case: Case, directory: Path) -> list[Figure]:
     # As a pool scraped together may be: as much of the one as of the other.
     count = min(len(calibration), len(more))
     pools = {"before": calibration, "after": [*calibration[:count], *more[:count]]}
-    production = {
-        "deployment": _write(directory, "deployment", case.deployment()),
-        "evaluation": _write(directory, "evaluation", case.evaluation()),
-    }
+    production = {"deployment": _write(directory, "deployment", case.deployment())}
     figures, coverage = list[Figure](), dict[str, CoverageReport]()
     for when, pool in pools.items():
         sources = {"candidates": _write(directory, "candidates", pool), **production}
@@ -77,13 +75,14 @@ def _run(
     ]
     loaded = load_config(SETS / case.config / "quantflow.toml", overrides)
     context = Context(loaded, RunDirectory(loaded.run_directory))
-    for stage in (MODEL, SET, RANGES, ONNX, COMPARE):
+    for stage in (MODEL, SET, RANGES):
         run_stage(context, stage)
     if not model.exists():
         copytree(root / MODEL.folder, model)
     drift = DriftReport.read(context.folder("10_set") / "drift.json")
     coverage = CoverageReport.read(context.folder("20_ranges") / "coverage.json")
-    found = Comparison.read(context.folder("45_compare") / "comparison.json")
+    verifier, plan = everything_int8(context)
+    by_metric = {measure.metric: measure for measure in verifier.run(plan).measures}
     worst = max(coverage.rows, key=lambda row: row.outside_fraction)
     leaving = sum(row.verdict != "pass" for row in coverage.rows)
     label = f"{case.name}, {when}: "
@@ -98,10 +97,10 @@ def _run(
             f"{label}share of values beyond calibration's extremes in {worst.group}",
             worst.outside_fraction,
         ),
-        Figure(f"{label}cosine of int8 outputs, mean", found.fidelity["int8"].cosine_mean),
+        Figure(f"{label}cosine of int8 outputs, mean", by_metric["cosine"].value),
     ]
-    if "int8" in found.task:
-        rise = found.task["int8"].value / found.task["fp32"].value - 1
+    if "perplexity" in by_metric:  # the damage is the logarithm of the ratio to fp32's
+        rise = math.expm1(by_metric["perplexity"].damage)
         figures.append(Figure(f"{label}perplexity over that of fp32, less 1", rise))
     return figures, coverage
 

@@ -40,7 +40,7 @@ class Case:
         config: of the model.
         calibration: what it is calibrated on.
         more: what is further at hand when the set is re-selected.
-        deployment, evaluation: what it is sent.
+        deployment: what it is sent.
         sizes: overrides of the configuration.
     """
 
@@ -50,7 +50,6 @@ class Case:
     calibration: Source
     more: Source
     deployment: Source
-    evaluation: Source
     sizes: tuple[str, ...] = ()
 
 
@@ -76,14 +75,12 @@ def _minilm(calibrated: str, sent: str) -> Case:
         calibration=_CANDIDATES[calibrated],
         more=_CANDIDATES[sent],
         deployment=_function(sent, f"data:deployment_{_SENT[sent]}"),
-        evaluation=_function(sent, f"data:evaluation_{_SENT[sent]}"),
         sizes=("set.pool_samples=800",),
     )
 
 
 def _smollm2(calibrated: str, sent: str) -> Case:
     deployment = _function(sent, f"data:deployment_{_SENT[sent]}")
-    evaluation = _function(sent, f"data:evaluation_{_SENT[sent]}")
     return Case(
         part="smollm2",
         name=f"SmolLM2, {_WORDS[calibrated]} for {_WORDS[sent]}",
@@ -91,7 +88,6 @@ def _smollm2(calibrated: str, sent: str) -> Case:
         calibration=_rows(_CANDIDATES[calibrated]),
         more=_rows(_CANDIDATES[sent]),
         deployment=_rows(deployment),
-        evaluation=_rows(evaluation),
         sizes=("set.pool_samples=64",),
     )
 
