@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx_ir as ir
+import onnxruntime
 from numpy.typing import NDArray
-
-from quantflow.graph.model_io import load_model
 
 Feeds = dict[str, NDArray[Any]]
 Peer = Callable[[Path, Sequence[Feeds], Path, bool], None]
@@ -72,17 +70,25 @@ PEERS: dict[str, Peer] = {
 """By the name in the table."""
 
 
-def quantized_by(
-    peer: Peer, model: Path, batches: Sequence[Feeds], output: Path, *, transformer: bool
-) -> ir.Model:
-    """What a peer makes of a model.
+class FileRunner:
+    """A file as onnxruntime runs it by itself.
 
     Args:
-        peer: who.
-        model: a static float32 model.
-        batches: inputs of the model, the calibration samples.
-        output: where its file goes.
-        transformer: whether the model is one.
+        path: of the model.
     """
-    peer(model, batches, output, transformer)
-    return load_model(output)
+
+    def __init__(self, path: Path) -> None:
+        ort: Any = onnxruntime  # untyped
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        self._session: Any = ort.InferenceSession(path, options)
+        self.outputs = tuple(str(x.name) for x in self._session.get_outputs())
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The outputs by name."""
+        return dict(zip(self.outputs, self._session.run(None, dict(feeds)), strict=True))
+
+    def close(self) -> None:
+        """Give the model up."""
+        self._session = None

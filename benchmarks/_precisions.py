@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 from _harness import Figure
-from _peers import PEERS, Feeds, quantized_by
+from _peers import PEERS, Feeds, FileRunner
 from _recovery import Job, context_of
 
 from quantflow.artifacts.plan import PrecisionPlan
@@ -165,8 +165,11 @@ class Bench:
 
     def row(self, way: str, model: ir.Model, share: float | None) -> Row:
         """A model of the same bucket on the held-out samples, and on the task's."""
+        return self.judged(way, OnnxRuntimeRunner(model, self.verifier.runtime), share)
+
+    def judged(self, way: str, runner: OnnxRuntimeRunner | FileRunner, share: float | None) -> Row:
+        """The same of what runs it."""
         v = self.verifier
-        runner = OnnxRuntimeRunner(model, v.runtime)
         values = v.probe.measure(lambda number: runner.run(v.probe.feeds(number)))
         first: Measure = measures_of(v.criteria, values, v.probe, seed=v.config.run.seed)[0]
         found = Row(
@@ -186,7 +189,7 @@ class Bench:
         print({key: x for key, x in asdict(found).items() if x}, file=sys.stderr, flush=True)
         return found
 
-    def _task(self, runner: OnnxRuntimeRunner) -> tuple[float, float, float] | None:
+    def _task(self, runner: OnnxRuntimeRunner | FileRunner) -> tuple[float, float, float] | None:
         config, folder = self.context.config, self.context.folder("10_set")
         sets = {x: SampleSet(folder / x) for x in map(task_set_name, config.task_sources)}
         if config.task is None or not sets:
@@ -209,10 +212,8 @@ class Bench:
             output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
             transformer = "qkv" in roles
             try:
-                model = quantized_by(
-                    quantize, float_model, batches, output, transformer=transformer
-                )
-                yield self.row(peer, model, None)
+                quantize(float_model, batches, output, transformer)
+                yield self.judged(peer, FileRunner(output), None)
             except Exception as error:  # whatever another tool raises is its result
                 print(f"{self.name}, {peer}: {type(error).__name__}: {error}", file=sys.stderr)
 

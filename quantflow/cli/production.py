@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quantflow.cli.next_command import typed
 from quantflow.cli.options import (
     DEFAULT_CONFIG,
     ConfigPath,
@@ -101,8 +103,10 @@ def profile(
         f"{made.samples} samples, {made.effective:.1f} effective; {len(made.names)} features, "
         f"{len(made.tensors)} tensors; {output.stat().st_size:,} bytes"
     )
-    following = f"set.profile = {str(output)!r}, or quantflow watch --profile {output}"
-    print(f"WRITTEN {output} | next: {following}")
+    watching = typed(f"quantflow watch --profile {output}", config, options.overrides)
+    # Paths in a configuration start from its own directory.
+    key = os.path.relpath(output.absolute(), config.absolute().parent)
+    print(f"WRITTEN {output} | next: set.profile = {key!r}, or {watching}")
 
 
 def watch(
@@ -151,7 +155,7 @@ def watch(
     if json:
         print_json(report.to_tree())
     else:
-        _show(report, output or context.run.root / "watch.json")
+        _show(report, output or context.run.root / "watch.json", options)
     raise typer.Exit(int(code))
 
 
@@ -205,7 +209,7 @@ def _figures(made: Profile) -> dict[str, object]:
     }
 
 
-def _show(report: WatchReport, output: Path) -> None:
+def _show(report: WatchReport, output: Path, options: Options) -> None:
     from quantflow.report.coverage_sheets import coverage_sheet
     from quantflow.report.drift_sheets import features_sheet
 
@@ -216,8 +220,9 @@ def _show(report: WatchReport, output: Path) -> None:
     for reason in report.reasons:
         print(f"{report.verdict}: {reason}")
     words = {"pass": "HOLDS", "warn": "HOLDS, WITH WARNINGS", "fail": "NO LONGER HOLDS"}
+    again = typed("quantflow run", options.config, options.overrides)
     following = (
-        "next: quantflow run with samples of what is sent now"
+        f"next: {again} with samples of what is sent now"
         if report.verdict == "fail"
         else f"{report.samples} samples of {report.source}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quantflow.cli.next_command import typed
 from quantflow.cli.options import (
     DEFAULT_CONFIG,
     ConfigPath,
@@ -105,7 +106,7 @@ def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
             if not report_is_fresh(context.run, page):
                 write_report(context.run, page)
     seconds = time.perf_counter() - start
-    return _show(context, artifacts, outcomes, seconds, as_json=options.json)
+    return _show(context, artifacts, outcomes, seconds, options)
 
 
 def _import_late_functions(context: Context) -> None:
@@ -153,8 +154,7 @@ def _show(
     artifacts: Artifacts,
     outcomes: list[StageOutcome],
     seconds: float,
-    *,
-    as_json: bool,
+    options: Options,
 ) -> int:
     from quantflow.report.comparison_sheets import gates_sheet, precisions_sheet
     from quantflow.report.gates import all_gates, exit_code, overall
@@ -166,7 +166,7 @@ def _show(
     files = {"summary": "summary.json", "report": "report.html"}
     paths = {name: context.run.root / file for name, file in files.items()}
     paths = {name: str(path) for name, path in paths.items() if path.exists()}
-    if as_json:
+    if options.json:
         print_json(_as_json(artifacts, outcomes, paths, code))
         return code
     if artifacts.comparison is not None:
@@ -178,7 +178,8 @@ def _show(
         print(line)
     ran = sum(outcome.ran for outcome in outcomes)
     work = f"{seconds:.1f} s" if ran else "nothing changed"
-    print(f"{_word(code, gates)} | {work} | next: {next_steps(artifacts)[0]}")
+    following = typed(next_steps(artifacts)[0], options.config, options.overrides)
+    print(f"{_word(code, gates)} | {work} | next: {following}")
     return code
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from quantflow.cli.next_command import typed
 from quantflow.cli.options import (
     DEFAULT_CONFIG,
     ConfigPath,
@@ -91,7 +92,7 @@ def run_one(folder: str, options: Options, workers: Workers) -> int:
             say_kept(outcome)
             say_discarded(outcome)
             artifacts = refresh_summary(context.run)
-    return _show(artifacts, outcome, as_json=options.json)
+    return _show(artifacts, outcome, options)
 
 
 def show_forecast(context: Context, folders: list[str], *, as_json: bool) -> int:
@@ -133,7 +134,7 @@ def say_discarded(outcome: StageOutcome) -> None:
         remark(f"{folder} was removed: {why}")
 
 
-def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
+def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
     from quantflow.cli.stage_view import stage_records, stage_sheets
     from quantflow.report.gates import exit_code, gates_of, overall
     from quantflow.report.next_steps import next_steps
@@ -141,7 +142,7 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
     folder = outcome.stage.folder
     gates = gates_of(artifacts, folder)
     code = exit_code(gates, artifacts.om if folder == "50_om" else None)
-    if as_json:
+    if options.json:
         reasons = [reason for gate in gates for reason in gate.reasons]
         verdict = {"verdict": overall(gates), "reasons": reasons}
         head = {"stage": folder, "ran": outcome.ran, **verdict}
@@ -157,6 +158,7 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, *, as_json: bool) -> int:
         following = "; ".join(steps[:2])
     else:
         following = _next_command(folder) if code == ExitCode.OK else steps[0]
+    following = typed(following, options.config, options.overrides)
     print(f"{word} {folder} | {done} | next: {following}")
     return int(code)
 

@@ -125,6 +125,13 @@ DAMAGES: Final[dict[str, Quantity]] = {
 }
 """What a group does, by the metric that groups are ranked by: 0 for nothing, larger is worse."""
 
+_OF_RECORDS: Final[dict[str, Quantity]] = {
+    "classification": Quantity("drop of the accuracy", "drop", _points_text, _points_text),
+    "retrieval": Quantity("drop of the mean reciprocal rank", "drop", number_text, _limit),
+    "similarity": Quantity("drop of the rank correlation", "drop", number_text, _limit),
+}
+"""Of tasks that have records of their own."""
+
 FIGURES: Final[dict[str, Quantity]] = {
     "cosine": Quantity(
         "mean cosine", "cosine", cosine_text, _limit, of_damage=complement, falls=True
@@ -137,13 +144,12 @@ FIGURES: Final[dict[str, Quantity]] = {
     ),
     "perplexity": _RISE,
     "function": _DROP,
+    **_OF_RECORDS,
 }
 """What a plan comes to, by what it is measured by, in the unit of the budget."""
 
 DROPS: Final[dict[str, Quantity]] = {
-    "classification": Quantity("drop of the accuracy", "drop", _points_text, _points_text),
-    "retrieval": Quantity("drop of the mean reciprocal rank", "drop", number_text, _limit),
-    "similarity": Quantity("drop of the rank correlation", "drop", number_text, _limit),
+    **_OF_RECORDS,
     "agreement": Quantity("drop of the agreement", "drop", _points_text, _points_text),
     "perplexity": _RISE,
     "function": _DROP,
@@ -156,5 +162,8 @@ VALUES: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "perplexity": ("perplexity", number_text),
     "agreement": ("agreement", percent_text),
     "function": ("figure", number_text),
+    "classification": ("accuracy", percent_text),
+    "retrieval": ("reciprocal rank", number_text),
+    "similarity": ("correlation", number_text),
 }
 """Column and text of a metric's value; of the others the damage is the value."""
