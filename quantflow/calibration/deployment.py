@@ -7,10 +7,10 @@ from pathlib import Path
 from quantflow.calibration.features.measure import Measured
 from quantflow.calibration.features.table import FeatureTable
 from quantflow.calibration.profile.leaving import short_source
-from quantflow.calibration.profile.printable import printable
 from quantflow.calibration.profile.profile import Profile, make_profile
 from quantflow.calibration.profile.profile_file import load_profile
 from quantflow.errors import fail
+from quantflow.printable import printable
 
 
 def profile_of(measured: Measured, model: str, source: str) -> Profile:

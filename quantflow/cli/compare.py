@@ -18,7 +18,7 @@ from quantflow.cli.options import (
     Quiet,
     Verbose,
 )
-from quantflow.cli.output import print_json, print_sheets
+from quantflow.cli.output import print_json, print_sheets, say
 from quantflow.cli.stage_commands import stage_command
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _compared(
 
 
 def _check(output: Path | None, run: Path) -> None:
-    from quantflow.cli.production_output import check_output
+    from quantflow.cli.output_file import check_output
 
     if output is not None:
         check_output(output, run)
@@ -158,11 +158,11 @@ def _show(found: SideBySide, rows: int, output: Path | None, *, as_json: bool) -
         return
     print_sheets(side_by_side_sheets(found, rows))
     for note in found.notes:
-        print(f"note: {note}")
+        say(f"note: {note}")
     for reason in found.reasons:
-        print(f"{found.verdict}: {reason}")
+        say(f"{found.verdict}: {reason}")
     word = "PASSED" if found.verdict == "pass" else "FAILED"
     first = found.first_beyond
     start = f" | first beyond: {first.node or first.tensor}" if first else ""
     written = f" | {output}" if output else ""
-    print(f"{word} {found.other.name} against {found.reference.name}{start}{written}")
+    say(f"{word} {found.other.name} against {found.reference.name}{start}{written}")

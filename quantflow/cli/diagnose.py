@@ -18,7 +18,7 @@ from quantflow.cli.options import (
     Quiet,
     Verbose,
 )
-from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.output import print_json, print_sheets, remark, say
 from quantflow.cli.team import with_workers
 from quantflow.errors import ExitCode
 
@@ -97,6 +97,6 @@ def _show(found: DiagnosisRecord, outcome: StageOutcome) -> None:
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
     words = {"nothing": "WITHIN THE BUDGET", "spread": "NO SINGLE CAUSE"}
     word = words.get(found.finding, f"CAUSE: {found.finding}")
-    print(f"{word} {outcome.stage.folder} | {done} | next: {found.next_step}")
+    say(f"{word} {outcome.stage.folder} | {done} | next: {found.next_step}")
     if "--set" in found.next_step:
         remark("--set holds for one command: write what helps into the configuration")

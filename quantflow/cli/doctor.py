@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from quantflow.cli.options import DEFAULT_CONFIG, ConfigPath, Json, Overrides
-from quantflow.cli.output import print_json
+from quantflow.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from quantflow.cli.check import Check
@@ -43,8 +43,8 @@ def doctor(
         print_json({"exit_code": code, "checks": [asdict(check) for check in checks]})
     else:
         for check in checks:
-            print(check)
-        print(_last_line(checks, config))
+            say(check)
+        say(_last_line(checks, config))
     raise typer.Exit(code)
 
 

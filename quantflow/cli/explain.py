@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quantflow.cli.options import Json
-from quantflow.cli.output import print_json
+from quantflow.cli.output import print_json, say
 from quantflow.error_codes import ERROR_CODES
 
 Code = Annotated[str | None, typer.Argument(metavar="[CODE]", help="Such as QF203.")]
@@ -33,7 +33,7 @@ def explain(code: Code = None, json: Json = False) -> None:
         print_json({name: entry._asdict() for name, entry in chosen.items()})
     elif code is None:
         for name, entry in chosen.items():
-            print(f"{name}  {entry.title}")
+            say(f"{name}  {entry.title}")
     else:
         for name, entry in chosen.items():
-            print(f"{name} {entry.title}\n\n{entry.explanation}")
+            say(f"{name} {entry.title}\n\n{entry.explanation}")

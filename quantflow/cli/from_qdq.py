@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quantflow.cli.options import Json, Quiet
-from quantflow.cli.output import print_json, print_sheets
+from quantflow.cli.output import print_json, print_sheets, say
 from quantflow.errors import ExitCode, Problem, QuantflowError
 
 if TYPE_CHECKING:
@@ -141,11 +141,11 @@ def _exit_code(done: Converted) -> ExitCode:
 def _conclude(done: Converted, output: Path, code: ExitCode) -> None:
     record = done.record
     for note in (*record.notes, *record.warnings):
-        print(f"note: {note}")
+        say(f"note: {note}")
     for reason in record.reasons:
-        print(f"{record.verdict}: {reason}")
+        say(f"{record.verdict}: {reason}")
     before = ", ".join(f"{count} {kind}" for kind, count in record.refused_before.items())
-    print(f"atc refuses in the file: {before}; in the deploy model: nothing that the linter knows")
+    say(f"atc refuses in the file: {before}; in the deploy model: nothing that the linter knows")
     layers = record.int8_layers + len(record.float_layers)
     share = f"{record.int8_layers} of {layers} layers INT8, {record.int8_mac_fraction:.1%} of MACs"
     words = {
@@ -162,4 +162,4 @@ def _conclude(done: Converted, output: Path, code: ExitCode) -> None:
         ExitCode.USAGE: f"look at {output}/50_om/om.json",
         ExitCode.ATC_FAILED: f"look at {output}/50_om/logs",
     }
-    print(f"{words[code]} {output} | {share} | next: {following[code]}")
+    say(f"{words[code]} {output} | {share} | next: {following[code]}")

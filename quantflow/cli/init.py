@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quantflow.cli.options import DEFAULT_CONFIG, ConfigPath
+from quantflow.cli.output import say
 
 if TYPE_CHECKING:
     from quantflow.config import InputConfig
@@ -51,7 +52,7 @@ def init(
     text = render_config(factory or "my_model:build", _beside(onnx, config), inputs)
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(text, encoding="utf-8")
-    print(f"wrote {config} | next: edit its [set.candidates], then quantflow doctor")
+    say(f"wrote {config} | next: edit its [set.candidates], then quantflow doctor")
 
 
 def render_config(factory: str, onnx: str | None, inputs: dict[str, InputConfig]) -> str:

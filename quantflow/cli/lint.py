@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quantflow.cli.options import Json
-from quantflow.cli.output import print_json, print_sheets
+from quantflow.cli.output import print_json, print_sheets, say
 
 if TYPE_CHECKING:
     from quantflow.target.dialect import LintFinding
@@ -76,7 +76,7 @@ def lint(
     else:
         print_sheets([lint_sheet(model.name, findings).first(rows)])
         word = "FAILED" if number["error"] else "CLEAN" if not number["warning"] else "PASSED"
-        print(f"{word} {model.name} | {counts_text(findings)} | CANN {cann.value}")
+        say(f"{word} {model.name} | {counts_text(findings)} | CANN {cann.value}")
     raise typer.Exit(code)
 
 

@@ -7,8 +7,13 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from quantflow.printable import printable
+
 if TYPE_CHECKING:
     from quantflow.report.sheet import Sheet
+
+LONGEST_LINE = 4000
+"""Characters of a line that is printed."""
 
 PIPE_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -31,6 +36,15 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def remark(text: str) -> None:
-    """A line on stderr."""
-    print(text, file=sys.stderr, flush=True)
+def say(text: object) -> None:
+    """Lines on stdout; names in them may come from files, and must not steer the terminal."""
+    print(_fit(text))
+
+
+def remark(text: object) -> None:
+    """Lines on stderr, likewise."""
+    print(_fit(text), file=sys.stderr, flush=True)
+
+
+def _fit(text: object) -> str:
+    return "\n".join(printable(line, LONGEST_LINE) for line in str(text).split("\n"))

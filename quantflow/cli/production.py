@@ -17,7 +17,7 @@ from quantflow.cli.options import (
     Overrides,
     Quiet,
 )
-from quantflow.cli.output import print_json, print_sheets
+from quantflow.cli.output import print_json, print_sheets, say
 from quantflow.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def profile(
       quantflow watch --profile production.safetensors
     """
     from quantflow.calibration.profile.profile_file import save_profile
-    from quantflow.cli.production_output import check_output
+    from quantflow.cli.output_file import check_output
     from quantflow.cli.session import session
     from quantflow.runtime.workers import ALONE
     from quantflow.stages.pipeline import STAGES, run_stage
@@ -90,7 +90,7 @@ def profile(
 
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context, context.run.locked():
-        check_output(output, context.run.root)
+        check_output(output, context.run.root, [config])
         given = _source(context, source)
         run_stage(context, STAGES[0])
         count = samples or context.config.set.deployment_samples
@@ -99,14 +99,14 @@ def profile(
     if json:
         print_json({**_figures(made), "file": str(output)})
         return
-    print(
+    say(
         f"{made.samples} samples, {made.effective:.1f} effective; {len(made.names)} features, "
         f"{len(made.tensors)} tensors; {output.stat().st_size:,} bytes"
     )
     watching = typed(f"quantflow watch --profile {output}", config, options.overrides)
     # Paths in a configuration start from its own directory.
     key = os.path.relpath(output.absolute(), config.absolute().parent)
-    print(f"WRITTEN {output} | next: set.profile = {key!r}, or {watching}")
+    say(f"WRITTEN {output} | next: set.profile = {key!r}, or {watching}")
 
 
 def watch(
@@ -131,7 +131,7 @@ def watch(
       quantflow watch --json -q | jq .verdict
     """
     from quantflow.calibration.profile.profile_file import load_profile
-    from quantflow.cli.production_output import check_output
+    from quantflow.cli.output_file import check_output
     from quantflow.cli.session import session
     from quantflow.config import SourceConfig
     from quantflow.runtime.workers import ALONE
@@ -141,7 +141,8 @@ def watch(
     options = Options(config, overrides=tuple(overrides or ()), quiet=quiet)
     with session(options, ALONE) as context:
         _refuse_both(source, profile)
-        check_output(output or context.run.root / "watch.json", context.run.root, profile)
+        written = output or context.run.root / "watch.json"
+        check_output(written, context.run.root, [profile or config])
         given = load_profile(profile) if profile is not None else _source(context, source)
         require_calibrated(context)
         where, hygiene = str(profile or source or "set.deployment"), None
@@ -150,12 +151,12 @@ def watch(
             drawn = draw_production(context, given, count)
             given, hygiene = drawn.profile, drawn.hygiene
         report = judge(context, given, where, hygiene)
-        report.write(output or context.run.root / "watch.json")
+        report.write(written)
     code = ExitCode.GATE_FAILED if report.verdict == "fail" else ExitCode.OK
     if json:
         print_json(report.to_tree())
     else:
-        _show(report, output or context.run.root / "watch.json", options)
+        _show(report, written, options)
     raise typer.Exit(int(code))
 
 
@@ -218,7 +219,7 @@ def _show(report: WatchReport, output: Path, options: Options) -> None:
         sheets.insert(0, coverage_sheet(report.coverage).first(10))
     print_sheets(sheets)
     for reason in report.reasons:
-        print(f"{report.verdict}: {reason}")
+        say(f"{report.verdict}: {reason}")
     words = {"pass": "HOLDS", "warn": "HOLDS, WITH WARNINGS", "fail": "NO LONGER HOLDS"}
     again = typed("quantflow run", options.config, options.overrides)
     following = (
@@ -226,4 +227,4 @@ def _show(report: WatchReport, output: Path, options: Options) -> None:
         if report.verdict == "fail"
         else f"{report.samples} samples of {report.source}"
     )
-    print(f"{words[report.verdict]} {output} | {following}")
+    say(f"{words[report.verdict]} {output} | {following}")

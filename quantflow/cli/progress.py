@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from quantflow.cli.output import remark
 from quantflow.progress import Progress, no_progress
 
 LINE_INTERVAL_S = 10.0
@@ -22,7 +23,7 @@ def drawing(*, quiet: bool) -> Generator[Progress]:
         with _bars() as progress:
             yield progress
     else:
-        yield plain_lines(lambda line: print(line, file=sys.stderr, flush=True))
+        yield plain_lines(remark)
 
 
 def plain_lines(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quantflow.cli.options import DEFAULT_CONFIG, ConfigPath, Json, RunDirectoryPath
-from quantflow.cli.output import print_json
+from quantflow.cli.output import print_json, say
 
 Target = Annotated[
     Path | None,
@@ -29,13 +29,15 @@ def report(
       quantflow report
       quantflow report --run runs/minilm -o minilm.html
     """
+    from quantflow.cli.output_file import check_output
     from quantflow.cli.session import finished_run
     from quantflow.report.html import write_report
 
     directory = finished_run(config, run)
     path = output or directory.root / "report.html"
+    check_output(path, directory.root)
     write_report(directory, path)
     if json:
         print_json({"report": str(path)})
     else:
-        print(path)
+        say(path)

@@ -21,7 +21,7 @@ from quantflow.cli.options import (
     Quiet,
     Verbose,
 )
-from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.output import print_json, print_sheets, remark, say
 from quantflow.cli.stage_commands import explain_why, say_discarded, say_kept, show_forecast
 from quantflow.cli.team import with_workers
 from quantflow.errors import ExitCode
@@ -175,11 +175,11 @@ def _show(
     if overall(gates) != "pass":
         print_sheets([gates_sheet(gates)])
     for line in (_facts_line(artifacts), *(f"{name}: {path}" for name, path in paths.items())):
-        print(line)
+        say(line)
     ran = sum(outcome.ran for outcome in outcomes)
     work = f"{seconds:.1f} s" if ran else "nothing changed"
     following = typed(next_steps(artifacts)[0], options.config, options.overrides)
-    print(f"{_word(code, gates)} | {work} | next: {following}")
+    say(f"{_word(code, gates)} | {work} | next: {following}")
     return code
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quantflow.cli.options import DEFAULT_CONFIG, ConfigPath, Json, RunDirectoryPath
-from quantflow.cli.output import print_json, print_sheets
+from quantflow.cli.output import print_json, print_sheets, say
 
 if TYPE_CHECKING:
     from quantflow.artifacts.run_directory import RunDirectory
@@ -129,7 +129,7 @@ def _show_view(
     print_sheets(sheet for story in told for sheet in story_sheets(story, previews))
     for sheet in sheets:
         if not sheet.rows:
-            print(f"{sheet.title}: none. {sheet.note}".rstrip())
+            say(f"{sheet.title}: none. {sheet.note}".rstrip())
 
 
 def _first(sheet: Sheet, rows: int) -> Sheet:

@@ -21,7 +21,7 @@ from quantflow.cli.options import (
     Quiet,
     Verbose,
 )
-from quantflow.cli.output import print_json, print_sheets, remark
+from quantflow.cli.output import print_json, print_sheets, remark, say
 from quantflow.cli.team import with_workers
 from quantflow.errors import ExitCode
 
@@ -151,7 +151,7 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
     print_sheets(stage_sheets(artifacts, folder))
     for gate in gates:
         for line in gate.reasons or (gate.name,):
-            print(f"{gate.verdict}: {line}")
+            say(f"{gate.verdict}: {line}")
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
     word, steps = _WORDS.get(code, "DONE"), next_steps(artifacts)
     if folder == "50_om":  # the comparison may be left to do, beside what is to be done with it
@@ -159,7 +159,7 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
     else:
         following = _next_command(folder) if code == ExitCode.OK else steps[0]
     following = typed(following, options.config, options.overrides)
-    print(f"{word} {folder} | {done} | next: {following}")
+    say(f"{word} {folder} | {done} | next: {following}")
     return int(code)
 
 

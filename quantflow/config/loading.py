@@ -194,6 +194,7 @@ def _missing_files(config: Config, base: Path) -> Iterator[Problem]:
     named = {key: source.path for key, source in sources.items() if source}
     named["model.onnx"] = config.model.onnx
     named["set.preprocess.tokenizer"] = config.set.preprocess.tokenizer
+    named["set.profile"] = config.set.profile
     named |= {f"{key}.path": source.path for key, source in config.task_sources.items()}
     named |= config.task.number_files if config.task else {}
     named |= {f"model.depends[{i}]": name for i, name in enumerate(config.model.depends)}

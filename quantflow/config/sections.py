@@ -587,6 +587,11 @@ class Config(Section):
         for key, value, kinds in rows:
             if value is not None:
                 asked.setdefault(kinds, []).append(key)
+        if kind in ("classification", "retrieval", "similarity") and (budget.task_drop or 0) > 1:
+            raise ValueError(
+                f"budget.task_drop = {budget.task_drop} allows any drop: the figure of {kind!r} is "
+                "at most 1, so half a point is 0.005"
+            )
         for kinds, keys in asked.items():
             if kind not in kinds:
                 *most, last = map(repr, kinds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from quantflow.printable import printable
 from quantflow.report.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -61,5 +62,5 @@ def rich_table(sheet: Sheet) -> Table:
             Text(name), justify="right" if number else "left", no_wrap=number, overflow="fold"
         )
     for row in sheet.rows:
-        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(printable(cell), STYLES.get(cell, "")) for cell in row))
     return table

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from quantflow.calibration.profile.leaving import leaving, short_source
-from quantflow.calibration.profile.printable import printable
 from quantflow.errors import QuantflowError
+from quantflow.printable import printable
 
 from .drift_tables import profile, table
 from .some_profile import some_profile

@@ -26,12 +26,12 @@ from quantflow.artifacts.record import Record
 from quantflow.calibration.profile.arrays import Arrays, check_shape, counts, floats, smallest
 from quantflow.calibration.profile.binning import BINS, EDGES
 from quantflow.calibration.profile.kernel import FREQUENCIES, KernelSketch
-from quantflow.calibration.profile.printable import printable
 from quantflow.calibration.profile.profile import Profile, TensorProfile
 from quantflow.calibration.profile.profile_check import check_profile
 from quantflow.calibration.profile.refusal import refuse
 from quantflow.calibration.profile.rounding import rounded_histogram
 from quantflow.errors import fail
+from quantflow.printable import printable
 from quantflow.ranges.grid import BINS as VALUE_BINS
 from quantflow.ranges.grid import Histogram
 

@@ -1,26 +1,27 @@
-"""Where `profile` and `watch` may write: said before the work, not after it."""
+"""Where a file that is asked for may be written: said before the work, not after it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from quantflow.errors import fail
 
 
-def check_output(path: Path, run: Path, given: Path | None = None) -> None:
+def check_output(path: Path, run: Path, read: Sequence[Path] = ()) -> None:
     """Refuse a file that nothing could, or should, be written to.
 
     Args:
         path: of the file; its folder is made.
         run: the run directory, whose stages keep their folders for themselves.
-        given: a profile that is read.
+        read: files and directories that the command reads.
 
     Raises:
         QuantflowError: QF604.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        reason = _in_the_way(path) or _belongs_to_another(path, run, given)
+        reason = _in_the_way(path) or _belongs_to_another(path, run, read)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
     if reason:
@@ -38,13 +39,16 @@ def _in_the_way(path: Path) -> str:
     return "" if os.access(path.parent, os.W_OK) else "permission denied"
 
 
-def _belongs_to_another(path: Path, run: Path, given: Path | None) -> str:
+def _belongs_to_another(path: Path, run: Path, read: Sequence[Path]) -> str:
     from quantflow.report.artifacts import FOLDERS
 
     place = path.parent.resolve() / path.name
     folders = [(run / folder).resolve() for folder in FOLDERS]
     if any(folder == place or folder in place.parents for folder in folders):
         return "it is in the folder of a stage"
-    if given is not None and path.exists() and given.exists() and path.samefile(given):
-        return "it is the profile that is read"
+    for other in read:
+        if other.is_dir() and other.resolve() in place.parents:
+            return f"it is in {other}, which is read"
+        if path.exists() and other.exists() and path.samefile(other):
+            return "it is a file that is read"
     return ""
