@@ -10,7 +10,8 @@ SideKind = Literal["fp32", "fp16", "fp16_plain", "int8", "qdq", "float", "dump"]
 """What a side is: a precision of the run, an ONNX file (`int8` in Ascend's dialect, `qdq`, or
 `float`), or a directory of dumped tensors."""
 
-PlaceKind = Literal["layer", "block", "output"]
+PlaceKind = Literal["layer", "block", "output", "tensor"]
+"""A layer's output, a value at a block's boundary, an output of the model, or any other value."""
 
 
 class SideInfo(Record):
@@ -53,10 +54,10 @@ class Point(Record):
 
     Attributes:
         name: of the layer or output; of a block's boundary, the tensor's.
-        kind: a layer's output, a value at a block's boundary or an output of the model.
+        kind: what it is; of two dumps, a mere tensor.
         tensor: name of the value.
         node: that computes it in the float model, or empty.
-        samples: that were compared.
+        samples: that were compared; of two dumps, entries along the first axis.
         cosine: over all samples as one vector.
         cosine_mean, cosine_min: over the samples' own.
         max_abs_error, mean_abs_error: over all elements.
@@ -111,21 +112,24 @@ class OwnError(Record):
 
 
 class FirstBeyond(Record):
-    """The first place beyond its threshold, in graph order.
+    """The first place beyond its threshold, or that cannot be compared, in graph order.
 
     Attributes:
         point: name of the first point beyond.
+        ordered: whether the order of computation is known; where it is not, this is the worst
+            place, and nothing is said of what comes before it.
         tensor: the first tensor beyond inside the block of that point.
         node, op_type, module: what computes the tensor; empty for dumps.
         block: number of the block, from 0; None where the order of blocks is not known.
-        last_good: the tensor before it that is within its threshold, or empty.
-        reason: in what it is beyond.
+        last_good: the tensor compared right before it, which is within its threshold, or empty.
+        reason: in what it is beyond, or why it cannot be compared.
         culprit: whether it is the layer's own fault or that of what comes before; empty where that
             was not measured.
         own: the layers of the block alone, those that do most harm first.
     """
 
     point: str
+    ordered: bool = True
     tensor: str
     node: str = ""
     op_type: str = ""
@@ -143,9 +147,10 @@ class SideBySide(Record):
     Attributes:
         reference, other: the sides.
         bucket: that was run; empty for two dumps.
-        samples: number of samples.
+        samples: number of samples; of two dumps, the most entries along a first axis.
         limits: what was asked.
-        points: in graph order, or in that of the reference's dump.
+        points: in graph order; of two dumps in that of dump.json, then in that of the run's graph,
+            and by name where neither tells.
         first_beyond: where the error starts; None when nothing is beyond.
         verdict: pass or fail.
         reasons: one sentence for everything that failed.

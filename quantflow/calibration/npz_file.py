@@ -35,13 +35,17 @@ class ArrayRecords(Sequence[Mapping[str, Any]]):
         return (self[index] for index in range(len(self)))
 
 
-def read_npz(paths: Sequence[Path]) -> ArrayRecords:
+def read_npz(paths: Sequence[Path], prefix: str = "") -> ArrayRecords:
     """The records of .npz files with the same arrays, one file after the other.
+
+    Args:
+        paths: the files.
+        prefix: where arrays have it in front of their names, they alone are read, without it.
 
     Raises:
         QuantflowError: QF302 when a file is damaged, holds objects, or its arrays do not match.
     """
-    parts = [_load(path) for path in paths]
+    parts = [_load(path, prefix) for path in paths]
     names = list(parts[0])
     for path, part in zip(paths, parts, strict=True):
         if sorted(part) != sorted(names):
@@ -53,13 +57,15 @@ def read_npz(paths: Sequence[Path]) -> ArrayRecords:
         fail("QF302", f"the files' arrays do not fit together: {error}", where=str(paths[0].parent))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
+def _load(path: Path, prefix: str) -> dict[str, NDArray[Any]]:
     try:
         loaded: Any = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             fail("QF302", "not an .npz file: a single array", where=str(path))
         with loaded as archive:
-            arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
+            names = [x for x in archive.files if x.startswith(prefix)]
+            wanted = {x.removeprefix(prefix): x for x in names} or {x: x for x in archive.files}
+            arrays: dict[str, NDArray[Any]] = {name: archive[x] for name, x in wanted.items()}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if "allow_pickle" in str(error):
             what = "the file holds Python objects (a pickle), which are refused"

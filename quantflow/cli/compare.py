@@ -124,17 +124,27 @@ def _compared(
         check_side,
         compare_directories,
         compare_pair,
+        graph_order,
     )
 
     for text in (reference, other):
         check_side(text)
-    if are_dumps(reference, other):
+    if are_dumps(reference, other) and not _configured(options.config):
         _check(output, output.parent if output else Path())
         with drawing(quiet=options.quiet) as progress:
             return _written(compare_directories(reference, other, asked, progress), output)
     with session(options, ALONE) as context:
         _check(output, context.run.root)
+        if are_dumps(reference, other):
+            graph = graph_order(context)
+            found = compare_directories(reference, other, asked, context.progress, graph)
+            return _written(found, output)
         return _written(compare_pair(context, reference, other, asked), output)
+
+
+def _configured(config: Path) -> bool:
+    """Whether a configuration is there; one that is asked for has to be."""
+    return config != DEFAULT_CONFIG or config.is_file()
 
 
 def _check(output: Path | None, run: Path) -> None:
@@ -163,6 +173,7 @@ def _show(found: SideBySide, rows: int, output: Path | None, *, as_json: bool) -
         say(f"{found.verdict}: {reason}")
     word = "PASSED" if found.verdict == "pass" else "FAILED"
     first = found.first_beyond
-    start = f" | first beyond: {first.node or first.tensor}" if first else ""
+    head = "first beyond" if first is None or first.ordered else "order unknown; worst"
+    start = f" | {head}: {first.node or first.tensor}" if first else ""
     written = f" | {output}" if output else ""
     say(f"{word} {found.other.name} against {found.reference.name}{start}{written}")

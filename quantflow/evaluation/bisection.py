@@ -45,17 +45,17 @@ class Search:
 
 
 def first_point(places: Sequence[Place], points: Sequence[Point]) -> int | None:
-    """Number of the first point beyond its threshold, all in order; None without any."""
-    return next((i for i in range(len(places)) if points[i].beyond), None)
+    """Number of the first point, all in order, that is beyond or cannot be compared, or None."""
+    return next((i for i in range(len(places)) if points[i].beyond or points[i].trouble), None)
 
 
 def first_beyond(
     search: Search, places: Sequence[Place], points: Sequence[Point]
 ) -> FirstBeyond | None:
-    """The first place beyond its threshold; where both sides are models, inside its block.
+    """The first place beyond its threshold, or that cannot be compared, inside its block.
 
-    All float tensors of the block that both have are fetched in a second run. Where a side is INT8,
-    the layers of the block are run alone, too.
+    All float tensors of the block that both have are fetched in a second run. Where both sides are
+    models and one is INT8, the layers of the block are run alone, too.
 
     Args:
         search: what is run.
@@ -66,10 +66,7 @@ def first_beyond(
         return None
     place, point = places[number], points[number]
     last_good = places[number - 1].tensor if number else ""
-    found = _named(point.name, place, point.beyond, last_good)
-    reference, other = search.reference, search.other
-    if not isinstance(reference, ModelSide) or not isinstance(other, ModelSide):
-        return found
+    found = _named(point.name, place, point.beyond or point.trouble, last_good)
     block = _block_of(blocks_of(search.subject.model, search.subject.record), place)
     if block is None:
         return found
@@ -78,10 +75,13 @@ def first_beyond(
         entry, reason, last_good = inside
         outside = [x.tensor for x in places if x.position < entry.position]
         found = _named(point.name, entry, reason, last_good or (outside or [""])[-1])
+    found = found.model_copy(update={"block": block.number})
+    reference, other = search.reference, search.other
+    if not isinstance(reference, ModelSide) or not isinstance(other, ModelSide) or point.trouble:
+        return found  # nor can layers of another shape be run alone
     own = _own(search, reference, other, block)
     culprit = _culprit(search.subject, found, own) if inside is not None else ADDS_UP
-    update = {"block": block.number, "own": own, "culprit": culprit}
-    return found.model_copy(update=update)
+    return found.model_copy(update={"own": own, "culprit": culprit})
 
 
 def _named(point: str, place: Place, reason: str, last_good: str) -> FirstBeyond:
@@ -112,10 +112,13 @@ def _inside(search: Search, block: Block, place: Place) -> tuple[Place, str, str
         common, *sides, search.subject, search.samples(), search.ids, search.progress,
         repeat=search.repeat, label="inside the block",
     )  # fmt: skip
-    last_good = ""
+    last_good, int8 = "", INT8_KINDS & {side.info.kind for side in sides}
     for entry in common:
         point = found.tallies[entry.tensor].point(entry, found.jitter.get(entry.tensor))
-        reason = "" if point.trouble else excess(point, "layer", search.asked)
+        # The int32 accumulator of an INT8 layer has the name of the float product.
+        if point.trouble and int8 and entry.tensor != place.tensor:
+            continue
+        reason = point.trouble or excess(point, "layer", search.asked)
         if reason:
             return entry, reason, last_good
         last_good = entry.tensor

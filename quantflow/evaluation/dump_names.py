@@ -39,6 +39,20 @@ def tensors_in_dump(places: Sequence[Place], names: Iterable[str]) -> dict[str, 
     return found
 
 
+def with_inner(
+    found: Mapping[str, str], values: Sequence[Place], names: Iterable[str]
+) -> dict[str, str]:
+    """With the tensors that lie inside layers and blocks, where no place has taken the name.
+
+    Args:
+        found: of the places.
+        values: all that the model computes.
+        names: of the dump.
+    """
+    taken = set(found.values())
+    return tensors_in_dump(values, [x for x in names if x not in taken]) | dict(found)
+
+
 def shared_names(first: Iterable[str], second: Iterable[str]) -> dict[str, str]:
     """The second dump's name for every name of the first that it has, in the first's order."""
     first, second = list(first), list(second)

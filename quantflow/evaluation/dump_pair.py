@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.evaluation.dump_names import shared_names
 from quantflow.evaluation.measuring import Measured
-from quantflow.evaluation.places import Place
 from quantflow.evaluation.sides import DumpSide
 from quantflow.evaluation.tally import Tally
 from quantflow.progress import Progress
 
 
 def measure_dumps(
-    reference: DumpSide, other: DumpSide, progress: Progress, limit: int | None = None
-) -> tuple[list[Place], Measured]:
+    reference: DumpSide,
+    other: DumpSide,
+    names: Mapping[str, str],
+    progress: Progress,
+    limit: int | None = None,
+) -> Measured:
     """Compare what two dumps both hold, tensor by tensor.
 
     Every entry along an array's first axis counts as a sample, called ``[0]`` and so on; an array
@@ -25,20 +28,16 @@ def measure_dumps(
 
     Args:
         reference, other: the dumps.
+        names: of the tensors in the reference, and what the other calls them.
         progress: called after every tensor.
         limit: most entries of an array.
-
-    Returns:
-        A place for every tensor of both, in the order of the reference, and what was found.
     """
-    names = shared_names(reference.dump.tensors, other.dump.tensors)
-    places = [Place(name, "layer", name, position=i) for i, name in enumerate(names)]
     tallies, most = dict[str, Tally](), 0
     for done, (name, second) in enumerate(names.items(), 1):
         tallies[name] = _tally_of(reference.dump.read(name), other.dump.read(second), limit)
         most = max(most, tallies[name].samples)
         progress("comparing the dumps", done, len(names))
-    return places, Measured(tallies, {}, most)
+    return Measured(tallies, {}, most)
 
 
 def _tally_of(a: NDArray[Any], b: NDArray[Any], limit: int | None) -> Tally:

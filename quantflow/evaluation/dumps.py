@@ -41,10 +41,12 @@ class Dump:
     Attributes:
         root: the directory.
         tensors: by name, in the order of `dump.json`, else of the names.
+        ordered: whether that is the order in which they were computed.
     """
 
     root: Path
     tensors: Mapping[str, DumpedTensor]
+    ordered: bool = False
 
     def read(self, name: str) -> NDArray[Any]:
         """A tensor.
@@ -75,7 +77,8 @@ def open_dump(root: Path) -> Dump:
         fail("QF341", what, where=str(root), fix="name the directory of one step and rank")
     if listings:
         files = msprobe_files(listings[0])
-        return Dump(root, {name: DumpedTensor(path) for name, path in files.items()})
+        tensors = {name: DumpedTensor(path) for name, path in files.items()}
+        return Dump(root, tensors, ordered=True)
     tensors = dict[str, DumpedTensor]()
     for path in found:
         for name, tensor in _tensors(root, path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -33,11 +33,13 @@ class Measured:
         tallies: by tensor.
         jitter: by tensor, of runs of the same side; empty where nothing ran twice.
         samples: number of samples.
+        held: number of samples that a dump holds, by its name, where that can be told.
     """
 
     tallies: Mapping[str, Tally]
     jitter: Jitter
     samples: int
+    held: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def measure(
@@ -68,8 +70,8 @@ def measure(
     """
     tensors = list(dict.fromkeys(place.tensor for place in places))
     sources = [side.open(tensors, subject) for side in (reference, other)]
-    held = [x.samples() for x in sources if isinstance(x, DumpSource)]
-    count = min([len(ids), *(x for x in held if x is not None)])
+    held = _held((reference, other), sources)
+    count = min([len(ids), *held.values()])
     reader = _Reader(subject, subject.layouts(tensors), subject.shapes(), ids)
     tallies = {name: Tally(logits=name in subject.logits) for name in tensors}
     jitter, done = Jitter(), 0
@@ -82,7 +84,16 @@ def measure(
             reader.add(tally, name, [x[name] for x in values], batch)
         done += len(batch.indices)
         progress(label, done, count)
-    return Measured(tallies, jitter, done)
+    return Measured(tallies, jitter, done, held)
+
+
+def _held(sides: Sequence[Side], sources: Sequence[Source]) -> dict[str, int]:
+    counts = {
+        side.info.name: source.samples()
+        for side, source in zip(sides, sources, strict=True)
+        if isinstance(source, DumpSource)
+    }
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 @dataclass(frozen=True, slots=True)

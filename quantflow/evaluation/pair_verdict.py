@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from quantflow.artifacts.record import Verdict
 from quantflow.artifacts.side_by_side import Point
@@ -41,6 +42,16 @@ def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str
         least = f"cosine {asked.layer_cosine}, relative error {asked.layer_error:.2g}"
         notes.append(f"beyond the mark of layers ({least}), which does not decide: {some(marked)}")
     return ("fail" if failed else "pass"), reasons, notes
+
+
+def worst_first(points: Sequence[Point]) -> list[Point]:
+    """NaN and Inf first, then what could not be compared, what is beyond, and by error."""
+
+    def rank(x: Point) -> tuple[float | str, ...]:
+        error = 0.0 if isnan(x.relative_error) else x.relative_error
+        return -x.nonfinite_apart, not x.trouble, not x.beyond, -error, x.name
+
+    return sorted(points, key=rank)
 
 
 def _called(point: Point) -> str:

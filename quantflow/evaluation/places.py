@@ -79,6 +79,11 @@ def places_of(model: ir.Model, record: ModelRecord) -> list[Place]:
     return sorted(found, key=lambda x: (x.position, x.kind == "output"))
 
 
+def values_of(model: ir.Model) -> list[Place]:
+    """Every value that a node of a float model computes, in graph order, as a mere tensor."""
+    return [_place(name, "tensor", made) for name, made in _made(model).items()]
+
+
 def blocks_of(model: ir.Model, record: ModelRecord) -> list[Block]:
     """The blocks of a float model, each with every float value that is computed in it."""
     made = _made(model)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from quantflow.artifacts.side_by_side import FirstBeyond, Point, SideBySide
 from quantflow.errors import fail
-from quantflow.evaluation.bisection import Search, first_beyond, first_point
+from quantflow.evaluation.bisection import Search, first_beyond
 from quantflow.evaluation.dump_names import left_over, shared_names
+from quantflow.evaluation.dump_order import first_of_dumps, in_order
 from quantflow.evaluation.dump_pair import measure_dumps
 from quantflow.evaluation.measuring import Measured, measure
-from quantflow.evaluation.pair_verdict import judge, some
+from quantflow.evaluation.pair_notes import missing, other_inputs, other_samples, unused
+from quantflow.evaluation.pair_verdict import judge
 from quantflow.evaluation.places import Place, places_of
 from quantflow.evaluation.sides import DumpSide, Side
 from quantflow.evaluation.thresholds import Thresholds, excess
@@ -36,7 +38,13 @@ def compare_sides(search: Search) -> SideBySide:
         repeat=search.repeat, label=f"comparing {sides[0].info.name} and {sides[1].info.name}",
     )  # fmt: skip
     points = _judged(places, found, search.asked)
-    notes = [*_missing(every, sides), *_unused(sides), *_fewer(found, len(search.ids))]
+    advice = " --samples gives the run's model those of the dump"
+    notes = [
+        *other_inputs(points[:1], sides, advice),
+        *missing(every, sides),
+        *unused(every, sides),
+        *other_samples(found.held, len(search.ids), found.samples),
+    ]
     first = first_beyond(search, places, points)
     return _record(sides, subject.bucket.name, found.samples, search.asked, points, first, notes)
 
@@ -47,6 +55,7 @@ def compare_dumps(
     asked: Thresholds,
     progress: Progress,
     limit: int | None = None,
+    graph: Sequence[Place] = (),
 ) -> SideBySide:
     """Compare two dumps; no model and no configuration is needed.
 
@@ -55,6 +64,7 @@ def compare_dumps(
         asked: of the pair.
         progress: called after every tensor.
         limit: most entries along the first axis of an array.
+        graph: everything that a run's model computes, which tells the order where the dumps do not.
 
     Raises:
         QuantflowError: QF342 when they have no tensor in common.
@@ -62,24 +72,19 @@ def compare_dumps(
     names = shared_names(reference.dump.tensors, other.dump.tensors)
     if not names:
         _nothing_in_common((reference, other))
-    places, found = measure_dumps(reference, other, progress, limit)
+    places, known = in_order(reference.dump, other.dump, names, graph)
+    found = measure_dumps(reference, other, names, progress, limit)
     points = _judged(places, found, asked)
     of_reference = {name: name for name in names}
+    first, unordered = first_of_dumps(places, points, known)
+    sides = (reference, other)
     notes = [
+        *other_inputs(points[:1] if known else points, sides),
+        *unordered,
         *left_over(reference.dump.tensors, of_reference, reference.info.name),
         *left_over(other.dump.tensors, names, other.info.name),
     ]
-    number = first_point(places, points)
-    first = None
-    if number is not None:
-        before = places[number - 1].tensor if number else ""
-        first = FirstBeyond(
-            point=points[number].name,
-            tensor=places[number].tensor,
-            last_good=before,
-            reason=points[number].beyond,
-        )
-    return _record((reference, other), "", found.samples, asked, points, first, notes)
+    return _record(sides, "", found.samples, asked, points, first, notes)
 
 
 def _common(places: Sequence[Place], sides: Sequence[Side]) -> list[Place]:
@@ -101,29 +106,6 @@ def _judged(places: Sequence[Place], found: Measured, asked: Thresholds) -> list
         reason = "" if point.trouble else excess(point, place.kind, asked)
         points.append(point.model_copy(update={"beyond": reason}))
     return points
-
-
-def _missing(places: Sequence[Place], sides: Sequence[Side]) -> list[str]:
-    """A sentence for every side that lacks layers or outputs."""
-    notes = list[str]()
-    for side in sides:
-        asked = [place for place in places if place.kind != "block"]
-        there = set(side.has([place.tensor for place in asked]))
-        gone = list(dict.fromkeys(x.name for x in asked if x.tensor not in there))
-        if gone:
-            notes.append(f"not compared, since {side.info.name} lacks them: {some(gone)}")
-    return notes
-
-
-def _unused(sides: Sequence[Side]) -> list[str]:
-    dumps = (side for side in sides if isinstance(side, DumpSide))
-    return [x for side in dumps for x in left_over(side.dump.tensors, side.names, side.info.name)]
-
-
-def _fewer(found: Measured, samples: int) -> list[str]:
-    if found.samples == samples:
-        return []
-    return [f"the dump holds {found.samples} of {samples} samples; the first ones were compared"]
 
 
 def _record(

@@ -25,6 +25,7 @@ class Sheet:
         note: what a reader must know to read it, or empty.
         spare: places of the columns that a narrow terminal leaves out, first to go first.
         footed: whether the last row is about the columns, such as their limits, and stays last.
+        elsewhere: what has the columns that a narrow terminal leaves out.
     """
 
     title: str
@@ -34,6 +35,7 @@ class Sheet:
     note: str = ""
     spare: tuple[int, ...] = ()
     footed: bool = False
+    elsewhere: str = "the report and --json have all"
 
     def __post_init__(self) -> None:
         widths = {len(self.head), len(self.align), *map(len, self.rows)}

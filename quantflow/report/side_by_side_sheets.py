@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
 from quantflow.artifacts.side_by_side import FirstBeyond, Point, SideBySide
+from quantflow.evaluation.pair_verdict import worst_first
 from quantflow.report.columns import Column, sheet_of
 from quantflow.report.sheet import Sheet, cosine_text, count_text, number_text
+
+ORDER = (
+    "Sorted worst first: NaN and Inf, what cannot be compared, what is beyond, each by relative "
+    "error."
+)
 
 
 def side_by_side_sheets(found: SideBySide, rows: int) -> Iterator[Sheet]:
@@ -22,16 +29,8 @@ def side_by_side_sheets(found: SideBySide, rows: int) -> Iterator[Sheet]:
         yield own_sheet(found.first_beyond).first(rows)
 
 
-def worst_first(points: Sequence[Point]) -> list[Point]:
-    """NaN and Inf first, then what could not be compared, then by error."""
-    return sorted(
-        points,
-        key=lambda x: (-x.nonfinite_apart, not x.trouble, not x.beyond, -_error(x), x.name),
-    )
-
-
 def points_sheet(found: SideBySide) -> Sheet:
-    """Layers, block boundaries and outputs, worst first."""
+    """Layers, block boundaries, outputs and mere tensors, worst first."""
     points = worst_first(found.points)
     jitter = any(point.jitter_max_abs is not None for point in points)
     nonfinite = any(x.nonfinite_reference or x.nonfinite_other for x in points)
@@ -42,8 +41,8 @@ def points_sheet(found: SideBySide) -> Sheet:
     if nonfinite:
         columns.append(Column("NaN, Inf", tuple(_nonfinite(x) for x in points)))
     columns += [
-        Column("cosine", tuple(_figure(x, cosine_text(x.cosine)) for x in points)),
-        Column("least", tuple(_figure(x, cosine_text(x.cosine_min)) for x in points), spare=1),
+        Column("cosine", tuple(_cosine(x, x.cosine) for x in points)),
+        Column("least", tuple(_cosine(x, x.cosine_min) for x in points), spare=1),
         Column("relative error", tuple(_figure(x, f"{x.relative_error:.3g}") for x in points)),
         Column("max abs error", tuple(_figure(x, f"{x.max_abs_error:.3g}") for x in points)),
         Column("mean", tuple(_figure(x, f"{x.mean_abs_error:.3g}") for x in points), spare=3),
@@ -54,16 +53,18 @@ def points_sheet(found: SideBySide) -> Sheet:
     if jitter:
         cells = tuple(_jitter(x) for x in points)
         columns.append(Column("jitter", cells, spare=2))
+    worst = "worst entry" if _dumps(found) else "worst sample"
     columns += [
-        Column("worst sample", tuple(x.worst_samples[0] if x.worst_samples else "" for x in points),
+        Column(worst, tuple(x.worst_samples[0] if x.worst_samples else "" for x in points),
                "l", spare=4),
         Column("beyond", tuple(x.trouble or x.beyond for x in points), "l"),
     ]  # fmt: skip
-    return sheet_of(f"{found.other.name} against {found.reference.name}", columns, _note(found))
+    sheet = sheet_of(f"{found.other.name} against {found.reference.name}", columns, _note(found))
+    return replace(sheet, elsewhere="--json has all")
 
 
 def first_sheet(first: FirstBeyond) -> Sheet:
-    """Where the error starts."""
+    """Where the error starts; where the order is not known, where it is worst."""
     rows = [
         ("place", first.point),
         ("tensor", first.tensor),
@@ -75,7 +76,8 @@ def first_sheet(first: FirstBeyond) -> Sheet:
         ("culprit", first.culprit),
     ]
     kept = tuple((head, cell) for head, cell in rows if cell)
-    return Sheet("First place beyond its threshold", ("", "value"), "ll", kept)
+    title = "First place beyond its threshold" if first.ordered else "Order unknown: worst place"
+    return Sheet(title, ("", "value"), "ll", kept)
 
 
 def own_sheet(first: FirstBeyond) -> Sheet:
@@ -88,12 +90,17 @@ def own_sheet(first: FirstBeyond) -> Sheet:
     return Sheet("Layers of that block alone", head, "lrrl", rows, note)
 
 
-def _error(point: Point) -> float:
-    return point.relative_error if point.relative_error == point.relative_error else 0.0
-
-
 def _figure(point: Point, text: str) -> str:
     return "-" if point.trouble else text
+
+
+def _cosine(point: Point, value: float) -> str:
+    """None beside a NaN: what is left is not the tensor."""
+    return "-" if point.nonfinite_apart else _figure(point, cosine_text(value))
+
+
+def _dumps(found: SideBySide) -> bool:
+    return found.reference.kind == found.other.kind == "dump"
 
 
 def _nonfinite(point: Point) -> str:
@@ -107,13 +114,18 @@ def _jitter(point: Point) -> str:
 
 
 def _note(found: SideBySide) -> str:
-    where = f" in bucket {found.bucket}" if found.bucket else ""
-    limits = found.limits
-    error = "" if limits.output_error is None else f", error {limits.output_error:g} of the absmax"
+    limits, outputs, emulated = found.limits, "", ""
+    counted = f"Up to {found.samples} entries along the first axis of a tensor"
+    if not _dumps(found):
+        counted = f"{found.samples} samples in bucket {found.bucket}"
+        error = limits.output_error
+        most = "" if error is None else f", error {error:g} of the absmax"
+        outputs = f"Outputs: mean cosine {limits.output_cosine:g}{most}. "
+        emulated = "fp16 and int8 are emulated. "
     mark = "asked" if limits.layers_decide else "marked only below"
+    what = "Tensors" if _dumps(found) else "Other places"
     return (
-        f"{found.samples} samples{where}; {found.reference.name} is the reference. Outputs: mean "
-        f"cosine {limits.output_cosine:g}{error}. Layers: cosine {limits.layer_cosine:g}, {mark}. "
-        f"Source: {limits.source}. fp16 and int8 are emulated. NaN, Inf: of "
-        f"{found.other.name} / of {found.reference.name}."
+        f"{counted}; {found.reference.name} is the reference. {outputs}{what}: cosine "
+        f"{limits.layer_cosine:g}, {mark}. Source: {limits.source}. {emulated}NaN, Inf: of "
+        f"{found.other.name} / of {found.reference.name}. {ORDER}"
     )

@@ -37,7 +37,7 @@ def fitted(sheet: Sheet, console: Console) -> Sheet:
     if not left_out:
         return full
     columns = f"{left_out} column{'s are' if left_out > 1 else ' is'}"
-    said = f"{columns} left out at this width; the report and --json have all."
+    said = f"{columns} left out at this width; {sheet.elsewhere}."
     return replace(fits, note=f"{sheet.note} {said}".strip())
 
 

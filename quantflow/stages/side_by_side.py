@@ -16,9 +16,9 @@ from quantflow.artifacts.side_by_side import SideBySide, SideInfo
 from quantflow.config import Config
 from quantflow.errors import did_you_mean, fail
 from quantflow.evaluation.bisection import Search
-from quantflow.evaluation.dump_names import tensors_in_dump
+from quantflow.evaluation.dump_names import tensors_in_dump, with_inner
 from quantflow.evaluation.dumps import Dump, open_dump
-from quantflow.evaluation.places import places_of
+from quantflow.evaluation.places import Place, places_of, values_of
 from quantflow.evaluation.precisions import FilePrecision, precision_model
 from quantflow.evaluation.side_by_side import compare_dumps, compare_sides
 from quantflow.evaluation.side_file import file_side
@@ -81,15 +81,35 @@ def are_dumps(*texts: str) -> bool:
     return all(text not in PRECISIONS and Path(text).is_dir() for text in texts)
 
 
-def compare_directories(reference: str, other: str, asked: Asked, progress: Progress) -> SideBySide:
+def graph_order(context: Context) -> list[Place]:
+    """Everything that the run's float model computes, in graph order; empty before stage 0.
+
+    A layer stands in front of the tensor that it gives.
+    """
+    if not (context.quantized_model / "model.json").is_file():
+        return []
+    record = ModelRecord.read(context.quantized_model / "model.json")
+    model = load_model(context.quantized_model / "model.onnx")
+    return sorted([*places_of(model, record), *values_of(model)], key=lambda x: x.position)
+
+
+def compare_directories(
+    reference: str, other: str, asked: Asked, progress: Progress, graph: Sequence[Place] = ()
+) -> SideBySide:
     """Compare two directories of dumped tensors.
+
+    Args:
+        reference, other: the directories.
+        asked: samples and thresholds.
+        progress: called after every tensor.
+        graph: `graph_order` of a run; empty without one.
 
     Raises:
         QuantflowError: QF341 for what cannot be read, QF342 for two with nothing in common.
     """
     sides = [_dump_side(text, open_dump(Path(text)), {}) for text in (reference, other)]
     thresholds = asked.thresholds(thresholds_for("dump", "dump"))
-    return compare_dumps(sides[0], sides[1], thresholds, progress, asked.limit)
+    return compare_dumps(sides[0], sides[1], thresholds, progress, asked.limit, graph)
 
 
 def compare_pair(context: Context, reference: str, other: str, asked: Asked) -> SideBySide:
@@ -152,8 +172,8 @@ def _side(context: Context, subject: Subject, plan: PrecisionPlan, text: str) ->
     if not Path(text).is_dir():
         return file_side(Path(text), subject.record, subject.bucket, plan, target)
     dump = open_dump(Path(text))
-    places = places_of(subject.model, subject.record)
-    return _dump_side(text, dump, tensors_in_dump(places, dump.tensors))
+    names = tensors_in_dump(places_of(subject.model, subject.record), dump.tensors)
+    return _dump_side(text, dump, with_inner(names, values_of(subject.model), dump.tensors))
 
 
 def _dump_side(text: str, dump: Dump, names: dict[str, str]) -> DumpSide:

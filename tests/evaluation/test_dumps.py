@@ -253,6 +253,67 @@ def test_two_dumps_are_compared_in_the_order_of_the_reference(tmp_path: Path) ->
     assert compare(tmp_path / "one", tmp_path / "two", limit=1).points[1].samples == 1
 
 
+def plain_pair(directory: Path, off: Mapping[str, float]) -> tuple[Path, Path]:
+    """Two directories of files; to the second one noise of some strength is added."""
+    arrays = {name: rand(3, 5, seed=i) for i, name in enumerate(off)}
+    noisy = {x: array + rand(3, 5, seed=9, scale=off[x]) for x, array in arrays.items()}
+    return write(directory / "one", arrays), write(directory / "two", noisy)
+
+
+def test_without_an_order_the_worst_place_is_named_and_none_before_it(tmp_path: Path) -> None:
+    found = compare(*plain_pair(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.6}))
+    first = found.first_beyond
+    assert first is not None and not first.ordered
+    assert (first.point, first.last_good) == ("c", "")
+    assert any(note.startswith("order unknown: ") for note in found.notes)
+    assert {x.kind for x in found.points} == {"tensor"}
+    same = compare(tmp_path / "one", tmp_path / "one")
+    assert same.first_beyond is None and same.notes == ()
+
+
+def test_the_order_of_a_graph_counts_for_what_it_names(tmp_path: Path) -> None:
+    pair = plain_pair(tmp_path, {"a": 0.6, "b": 0.2, "c": 0.0, "d": 0.9})
+    graph = [Place(x, "tensor", x, f"node_{x}", "Add", i) for i, x in enumerate(("C", "b", "a"))]
+    sides = [str(x) for x in pair]
+    found = compare_directories(sides[0], sides[1], Asked(), no_progress, graph)
+    first = found.first_beyond
+    assert [x.name for x in found.points] == ["c", "b", "a", "d"]
+    assert first is not None and first.ordered
+    assert (first.point, first.node, first.last_good) == ("b", "node_b", "c")
+    assert any(x.startswith("order unknown of") and x.endswith(": d") for x in found.notes)
+    within = compare_directories(sides[0], sides[1], Asked(), no_progress, graph[:1]).first_beyond
+    assert within is not None and (within.ordered, within.point) == (False, "d")
+
+
+def test_the_order_of_either_dump_json_counts(tmp_path: Path) -> None:
+    one, two = {"b": rand(3, 5), "a": rand(3, 5, seed=1)}, {"b": rand(3, 5, seed=2)}
+    keys = {f"Module.{x}.Linear.forward.0": (one | two)[x] for x in ("b", "a")}
+    found = compare(write(tmp_path / "one", one), write_msprobe(tmp_path / "two", keys))
+    assert [x.name for x in found.points] == ["b", "a"]
+    assert found.first_beyond is not None and found.first_beyond.ordered
+
+
+def test_a_shape_that_differs_is_itself_the_first_place(tmp_path: Path) -> None:
+    keys = [f"Module.{x}.Linear.forward.0" for x in ("c", "b", "a")]
+    arrays = {key: rand(3, 5, seed=i) for i, key in enumerate(keys)}
+    other = arrays | {keys[1]: rand(5, 3), keys[2]: rand(3, 5, seed=8)}
+    found = compare(write_msprobe(tmp_path / "one", arrays), write_msprobe(tmp_path / "two", other))
+    first = found.first_beyond
+    assert first is not None and (first.point, first.last_good) == ("b", "c")
+    assert first.reason == "shapes differ: (5, 3), (3, 5) in the reference"
+
+
+@pytest.mark.parametrize(("far", "asks"), [("b", True), ("a", False)])
+def test_a_first_place_that_is_unlike_asks_for_the_inputs(
+    tmp_path: Path, far: str, asks: bool
+) -> None:
+    keys = {x: f"Module.{x}.Linear.forward.0" for x in ("b", "a")}
+    arrays = {key: rand(3, 5, seed=i) for i, key in enumerate(keys.values())}
+    other = arrays | {keys[far]: -arrays[keys[far]]}
+    found = compare(write_msprobe(tmp_path / "one", arrays), write_msprobe(tmp_path / "two", other))
+    assert any("were the inputs of both sides the same?" in x for x in found.notes) == asks
+
+
 def test_rows_of_probabilities_have_a_divergence(tmp_path: Path) -> None:
     p, q = (np.random.default_rng(i).dirichlet(np.ones(5), 4) for i in (0, 1))
     found = compare(write(tmp_path / "p", {"a": p}), write(tmp_path / "q", {"a": q}))
@@ -266,7 +327,8 @@ def test_other_shapes_and_what_matches_nothing_are_said(tmp_path: Path) -> None:
     row = next(x for x in found.points if x.name == "b")
     assert row.trouble == "shapes differ: (4, 3), (3, 4) in the reference" and np.isnan(row.cosine)
     assert found.verdict == "fail" and any("(4, 3)" in reason for reason in found.reasons)
-    assert [("only" in x, "mine" in x) for x in found.notes] == [(True, False), (False, True)]
+    left = [x for x in found.notes if "match nothing" in x]
+    assert [("only" in x, "mine" in x) for x in left] == [(True, False), (False, True)]
     write(tmp_path / "three", {"z": rand(1)})
     with pytest.raises(QuantflowError, match="QF342"):
         compare(one, tmp_path / "three")

@@ -28,13 +28,25 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def dumped(config: Path) -> dict[str, np.ndarray]:
     """Layer outputs of four evaluation samples, ``(4, length, ...)``, by layer name."""
+    found = inside_of(config, list(NAMES.values()))
+    return {name: found[tensor] for name, tensor in NAMES.items()}
+
+
+def inputs_of(config: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Four evaluation samples and their masks, padded."""
     samples = list(SampleSet(config.parent / "run" / "10_set" / "evaluation").first(4))
     pad = [LENGTH - len(x[MASK_NAME]) for x in samples]
     x = np.stack([np.pad(s["x"], ((0, p), (0, 0))) for s, p in zip(samples, pad, strict=True)])
     mask = np.stack([np.pad(s[MASK_NAME], (0, p)) for s, p in zip(samples, pad, strict=True)])
-    model = with_outputs(float_of(config), list(NAMES.values()))
+    return x, mask
+
+
+def inside_of(config: Path, tensors: list[str]) -> dict[str, np.ndarray]:
+    """Tensors of those samples, by onnxruntime."""
+    x, mask = inputs_of(config)
+    model = with_outputs(float_of(config), tensors)
     parts = [run(model, {"x": x[i : i + 2], MASK_NAME: mask[i : i + 2]}) for i in (0, 2)]
-    return {n: np.concatenate([part[t] for part in parts]) for n, t in NAMES.items()}
+    return {name: np.concatenate([part[name] for part in parts]) for name in tensors}
 
 
 def layers(found: SideBySide) -> dict[str, float]:
@@ -106,6 +118,45 @@ def test_another_shape_is_said_in_its_row(
     row = next(x for x in found.points if x.name == "n_F0a")
     assert "shapes or types differ" in row.trouble and found.verdict == "fail"
     assert layers(found)["n_A0o"] > 0.999
+    first = found.first_beyond
+    assert first is not None and (first.point, first.last_good) == ("n_F0a", "A0o")
+    assert first.reason == row.trouble
+
+
+def test_tensors_inside_a_block_tell_where_in_it_the_error_starts(
+    config: Path, dumped: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    inner = inside_of(config, ["A0s1", "A0s"])
+    held = dumped | {"A0s": inner["A0s"], "A0s1": inner["A0s1"] * np.float32(3)}
+    spoiled = held | {"n_A0o": -held["n_A0o"]}
+    found = compare(config, "fp32", str(write(tmp_path, spoiled)))
+    first = found.first_beyond
+    assert first is not None and first.point == "n_A0o"
+    assert (first.node, first.tensor, first.last_good) == ("n_A0s1", "A0s1", "A0s")
+    assert any("2 tensors" in x and "A0s, A0s1" in x for x in found.notes)
+    assert not any("match nothing" in x for x in found.notes)
+
+
+def test_a_dump_of_more_samples_says_how_many_were_compared(
+    config: Path, dumped: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    found = compare(config, "fp32", str(write(tmp_path / "d", dumped)), limit=3)
+    assert found.samples == 3
+    assert f"{tmp_path / 'd'} holds 4 samples; the first 3 were compared" in found.notes
+
+
+def test_other_inputs_are_asked_for_and_may_be_given_as_stage_5_writes_them(
+    config: Path, dumped: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    turned = {name: np.roll(array, 1, 0) for name, array in dumped.items()}
+    side = str(write(tmp_path / "d", turned))
+    assert any("were the inputs" in x for x in compare(config, "fp32", side).notes)
+    x, mask = (np.roll(array, 1, 0) for array in inputs_of(config))
+    path = tmp_path / "samples_batch2_length6.npz"
+    outputs = {"int8/y": np.zeros((5, 2)), "fp32/y": np.zeros((5, 2))}  # whatever their axes are
+    np.savez(path, **{"input/x": x, f"input/{MASK_NAME}": mask}, **outputs)
+    found = compare(config, "fp32", side, samples=path)
+    assert found.samples == 4 and found.verdict == "pass"
 
 
 def test_a_dump_may_be_the_reference_of_int8(
