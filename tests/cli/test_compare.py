@@ -88,6 +88,27 @@ def test_two_directories_need_no_configuration(
     assert answer.code == 2 and "QF341" in answer.err and "layer.0.npy" in answer.err
 
 
+def test_two_directories_are_put_in_the_order_of_a_configuration_s_graph(
+    config: Path, call: Call, tmp_path: Path
+) -> None:
+    for name, scale in (("one", 0.0), ("two", 1.0)):
+        (tmp_path / name).mkdir()
+        # The graph computes F0d after A0o; by name it comes first.
+        for seed, (file, noise) in enumerate((("n_A0o", 0.1), ("F0d", 0.9))):
+            rng = np.random.default_rng(seed)
+            x, off = rng.normal(size=(4, 6)), rng.normal(size=(4, 6)) * noise * scale
+            np.save(tmp_path / name / f"{file}.npy", x + off)
+    pair = ("compare", tmp_path / "one", tmp_path / "two", "-q")
+    answer = call(*pair, "-c", config)
+    assert answer.code == 1 and answer.out.splitlines()[-1].endswith("| first beyond: n_A0o")
+    assert "First place beyond" in answer.out and "order unknown" not in answer.out
+    elsewhere = call(*pair, "-c", config, "--set", f"run.directory={tmp_path / 'none'}")
+    assert elsewhere.out.splitlines()[-1].endswith("| order unknown; worst: F0d")
+    assert "note: order unknown: " in elsewhere.out and "last within" not in elsewhere.out
+    missing = call(*pair, "-c", tmp_path / "none.toml")
+    assert missing.code == 2 and "none.toml" in missing.err
+
+
 @pytest.mark.parametrize(("arguments", "code", "word"), [
     (["fp32"], "QF109", "one side alone"),
     (["fp32", "in8"], "QF107", "did you mean 'int8'"),

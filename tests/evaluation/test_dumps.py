@@ -272,7 +272,7 @@ def test_without_an_order_the_worst_place_is_named_and_none_before_it(tmp_path: 
 
 
 def test_the_order_of_a_graph_counts_for_what_it_names(tmp_path: Path) -> None:
-    pair = plain_pair(tmp_path, {"a": 0.6, "b": 0.2, "c": 0.0, "d": 0.9})
+    pair = plain_pair(tmp_path, {"a": 0.6, "b": 0.2, "c": 0.0, "d": 3.0})
     graph = [Place(x, "tensor", x, f"node_{x}", "Add", i) for i, x in enumerate(("C", "b", "a"))]
     sides = [str(x) for x in pair]
     found = compare_directories(sides[0], sides[1], Asked(), no_progress, graph)
