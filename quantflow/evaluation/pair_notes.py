@@ -26,8 +26,8 @@ def missing(places: Sequence[Place], sides: Sequence[Side]) -> list[str]:
     return notes
 
 
-def unused(places: Sequence[Place], sides: Sequence[Side]) -> list[str]:
-    """Sentences about what of a dump is no place, inside a block or of another graph."""
+def unused(places: Sequence[Place], sides: Sequence[Side], inputs: Sequence[str]) -> list[str]:
+    """Sentences about what of a dump is no place: inside a block, an input or of another graph."""
     notes, asked = list[str](), {place.tensor for place in places}
     for side in sides:
         if not isinstance(side, DumpSide):
@@ -38,7 +38,11 @@ def unused(places: Sequence[Place], sides: Sequence[Side]) -> list[str]:
                 f"{len(inner)} tensors of {side.info.name} lie inside layers and blocks; they are "
                 f"compared inside the first block beyond only: {some(inner)}"
             )
-        notes += left_over(side.dump.tensors, side.names, side.info.name)
+        given = [x for x in side.dump.tensors if x in inputs and x not in side.names.values()]
+        if given:
+            notes.append(f"{side.info.name} holds inputs, which are not compared: {some(given)}")
+        rest = (x for x in side.dump.tensors if x not in given)
+        notes += left_over(rest, side.names, side.info.name)
     return notes
 
 

@@ -42,7 +42,7 @@ def compare_sides(search: Search) -> SideBySide:
     notes = [
         *other_inputs(points[:1], sides, advice),
         *missing(every, sides),
-        *unused(every, sides),
+        *unused(every, sides, [info.name for info in subject.record.inputs]),
         *other_samples(found.held, len(search.ids), found.samples),
     ]
     first = first_beyond(search, places, points)

@@ -128,12 +128,13 @@ def test_tensors_inside_a_block_tell_where_in_it_the_error_starts(
 ) -> None:
     inner = inside_of(config, ["A0s1", "A0s"])
     held = dumped | {"A0s": inner["A0s"], "A0s1": inner["A0s1"] * np.float32(3)}
-    spoiled = held | {"n_A0o": -held["n_A0o"]}
+    spoiled = held | {"n_A0o": -held["n_A0o"], "x": inputs_of(config)[0]}
     found = compare(config, "fp32", str(write(tmp_path, spoiled)))
     first = found.first_beyond
     assert first is not None and first.point == "n_A0o"
     assert (first.node, first.tensor, first.last_good) == ("n_A0s1", "A0s1", "A0s")
     assert any("2 tensors" in x and "A0s, A0s1" in x for x in found.notes)
+    assert any("holds inputs, which are not compared: x" in x for x in found.notes)
     assert not any("match nothing" in x for x in found.notes)
 
 
@@ -154,7 +155,7 @@ def test_other_inputs_are_asked_for_and_may_be_given_as_stage_5_writes_them(
     x, mask = (np.roll(array, 1, 0) for array in inputs_of(config))
     path = tmp_path / "samples_batch2_length6.npz"
     outputs = {"int8/y": np.zeros((5, 2)), "fp32/y": np.zeros((5, 2))}  # whatever their axes are
-    np.savez(path, **{"input/x": x, f"input/{MASK_NAME}": mask}, **outputs)
+    np.savez(path, allow_pickle=False, **{"input/x": x, f"input/{MASK_NAME}": mask}, **outputs)
     found = compare(config, "fp32", side, samples=path)
     assert found.samples == 4 and found.verdict == "pass"
 
