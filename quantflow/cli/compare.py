@@ -36,7 +36,8 @@ Samples = Annotated[
     typer.Option(
         "--samples",
         metavar="FILE.npz",
-        help="One array per input, samples along the first axis; the evaluation set without it.",
+        help="One array per input, samples along the first axis, or samples_*.npz of 50_om; the "
+        "evaluation set without it.",
     ),
 ]
 Repeat = Annotated[

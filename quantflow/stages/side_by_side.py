@@ -46,7 +46,7 @@ class Asked:
     """What a comparison of two sides is asked for.
 
     Attributes:
-        samples: an .npz file with one array per input; the run's evaluation set without it.
+        samples: an .npz file, as `read_samples` takes it; the run's evaluation set without it.
         limit: most samples.
         repeat: how often each model runs the first batch.
         layer_cosine, output_cosine, output_error: thresholds in place of the pair's own.
