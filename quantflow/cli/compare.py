@@ -130,12 +130,15 @@ def _compared(
 
     for text in (reference, other):
         check_side(text)
+    read = [Path(reference), Path(other), options.config, *filter(None, [asked.samples])]
     if are_dumps(reference, other) and not _configured(options.config):
-        _check(output, output.parent if output else Path())
+        _refuse(["--set"] if options.overrides else [], "a configuration")
+        _refuse(["--samples"] if asked.samples else [], "a model among the sides")
+        _check(output, output.parent if output else Path(), read)
         with drawing(quiet=options.quiet) as progress:
             return _written(compare_directories(reference, other, asked, progress), output)
     with session(options, ALONE) as context:
-        _check(output, context.run.root)
+        _check(output, context.run.root, read)
         if are_dumps(reference, other):
             graph = graph_order(context)
             found = compare_directories(reference, other, asked, context.progress, graph)
@@ -148,11 +151,11 @@ def _configured(config: Path) -> bool:
     return config != DEFAULT_CONFIG or config.is_file()
 
 
-def _check(output: Path | None, run: Path) -> None:
+def _check(output: Path | None, run: Path, read: list[Path]) -> None:
     from quantflow.cli.output_file import check_output
 
     if output is not None:
-        check_output(output, run)
+        check_output(output, run, read)
 
 
 def _written(found: SideBySide, output: Path | None) -> SideBySide:

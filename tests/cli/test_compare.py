@@ -136,3 +136,14 @@ def test_a_run_that_is_not_exported_says_which_command_to_run(
 def test_without_sides_it_is_the_stage(config: Path, call: Call) -> None:
     answer = call("compare", "-c", config, "--dry-run", "-q")
     assert answer.code == 0 and "45_compare" in answer.out
+
+
+def test_the_record_does_not_take_the_place_of_a_side(call: Call, tmp_path: Path) -> None:
+    sides = tmp_path / "one", tmp_path / "two"
+    for side in sides:
+        side.mkdir()
+        np.save(side / "a.npy", np.ones((2, 3), np.float32))
+    for output in (sides[0] / "a.npy", sides[1] / "new.json"):
+        answer = call("compare", *sides, "--output", output)
+        assert answer.code == 3 and "QF604" in answer.err
+    assert np.load(sides[0] / "a.npy").shape == (2, 3)
