@@ -12,7 +12,7 @@ Cause = Literal["fp16", "data", "ranges", "weights", "layers", "activations"]
 """In the order in which they are called when several hold."""
 
 Finding = Cause | Literal["nothing", "spread"]
-"""A cause, `nothing` within the budget, or `spread` where no single cause explains the loss."""
+"""A cause, `nothing` where the loss was not to be explained, or `spread` where no cause does."""
 
 
 class Share(Record):
@@ -70,7 +70,10 @@ class DiagnosisRecord(Record):
         metric: the criterion that the loss is told in.
         finding: what the loss comes from.
         sentence: the same in words, with figures and names.
-        next_step: what to do about it: a command, at times after a few words.
+        next_step: what to do about it: a command, at times after a few words; empty where there is
+            nothing to explain.
+        within_budget: whether the budget is met, as far as it is measured here or a current
+            comparison has found; then the loss is explained only where that was asked for.
         also: further causes that hold, which come after the finding.
         fp16_share: share of the loss that is there without any INT8.
         experiments: the references, then by cause.
@@ -83,8 +86,14 @@ class DiagnosisRecord(Record):
     finding: Finding
     sentence: str
     next_step: str
+    within_budget: bool = False
     also: tuple[Cause, ...] = ()
     fp16_share: Share | None = None
     experiments: tuple[Experiment, ...]
     groups: tuple[GroupDamage, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def misses_budget(self) -> bool:
+        """Whether there was a loss beyond the budget to explain."""
+        return not self.within_budget and self.finding != "nothing"

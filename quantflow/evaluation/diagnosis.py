@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quantflow.artifacts.diagnosis_record import (
     Cause,
@@ -29,9 +29,9 @@ class Diagnosed:
 
     Attributes:
         criterion: what the loss is told in.
-        within: whether INT8 as planned is within the budget; then nothing else was tried.
+        within: whether INT8 as planned is within the budget on these samples.
         experiments: the references, then by cause.
-        fp16_share: share of the loss without any INT8; None within the budget.
+        fp16_share: share of the loss without any INT8; None where nothing else was tried.
         called: the causes that hold, the one to be named first, with what speaks for each.
         alternatives: what was tried.
     """
@@ -44,11 +44,16 @@ class Diagnosed:
     alternatives: Alternatives = field(default_factory=Alternatives)
 
     @property
+    def explained(self) -> bool:
+        """Whether more than the references was tried."""
+        return self.fp16_share is not None
+
+    @property
     def finding(self) -> Finding:
         """What the loss comes from."""
         for cause in self.called:
             return cause
-        return "nothing" if self.within else "spread"
+        return "spread" if self.explained else "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Diagnosis:
         estimators: gives those of the estimators on the calibration set; None where they would
             not be in force.
         damages: of groups alone in INT8, where they are known.
+        explains: whether a loss within the budget is explained as well.
         seed: of the bootstrap.
         progress: called as work goes on.
     """
@@ -71,19 +77,21 @@ class Diagnosis:
     deployment: Callable[[], OtherRanges] | None
     estimators: Callable[[], OtherRanges] | None
     damages: Mapping[str, float]
+    explains: bool
     seed: int
     progress: Progress
 
     def run(self) -> Diagnosed:
-        """The references; where INT8 misses the budget, an experiment per cause as well."""
+        """The references; where there is something to explain, an experiment per cause as well."""
         references = self._references()
         experiments = tuple(self._measured(x, name) for name, x in references.items())
         measures = experiments[1].measures
         missed = [x.metric for x in measures if not x.meets]
         criterion = self.criteria[missed[0] if missed else measures[0].metric]
-        if not missed:
+        if not missed and not self.explains:
             return Diagnosed(criterion, within=True, experiments=experiments)
-        return self._explained(criterion, references, experiments)
+        found = self._explained(criterion, references, experiments)
+        return replace(found, within=not missed)
 
     def _references(self) -> dict[str, Found]:
         setups = {FP16: self.experiments.fp16(), INT8: self.experiments.setup}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf, isfinite, log
 from typing import Final
 
 import numpy as np
 
 from quantflow.artifacts.diagnosis_record import Cause, OtherRanges, Share
-from quantflow.artifacts.ranges_record import Fp16Report, TensorRange
+from quantflow.artifacts.ranges_record import TensorRange
 from quantflow.evaluation.attribution import Evidence
-from quantflow.evaluation.diagnosis import Diagnosed
-from quantflow.evaluation.experiments import INT8, NEAREST, PER_CHANNEL
-from quantflow.evaluation.trials import Setup, Trials
+from quantflow.evaluation.budget_words import explained, nothing
+from quantflow.evaluation.diagnosis_facts import Facts
+from quantflow.evaluation.experiments import NEAREST, PER_CHANNEL
 from quantflow.numerics.rounding import FP16_MAX
-from quantflow.sensitivity.obstacles import told
 
 NAMED = 2
 """Groups that are named where all of them have a part in the loss."""
@@ -26,31 +24,15 @@ FAR_BELOW, MANY_LOST = 0.25, 0.1
 """Below that share of the largest fp16, a tensor with so many values below the least is named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What sentences take figures from.
-
-    Attributes:
-        trials, setup: the model, and what is in force.
-        found: what the experiments came to.
-        fp16: what fp16 cannot hold.
-    """
-
-    trials: Trials
-    setup: Setup
-    found: Diagnosed
-    fp16: Fp16Report
-
-    @property
-    def samples(self) -> str:
-        """How many there are."""
-        return f"{len(self.trials.probe)} evaluation samples"
-
-
 def sentence(facts: Facts) -> str:
     """What the loss comes from."""
-    if facts.found.within:
-        return _nothing(facts)
+    if not facts.found.explained:
+        return nothing(facts)
+    said = _cause(facts)
+    return explained(facts, said) if facts.found.within else said
+
+
+def _cause(facts: Facts) -> str:
     for cause, evidence in facts.found.called.items():
         return _SENTENCES[cause](facts, evidence)
     return _spread(facts)
@@ -62,16 +44,6 @@ def percent_text(share: Share) -> str:
     return f"{value:.0f}% ({low:.0f} to {high:.0f})" if isfinite(low) else f"{value:.0f}%"
 
 
-def _nothing(facts: Facts) -> str:
-    (measures,) = (x.measures for x in facts.found.experiments if x.name == INT8)
-    limited = [x for x in measures if x.limit is not None]
-    said = f"Nothing to explain: int8 is within the budget on {facts.samples}, "
-    said += ", ".join(map(told, limited))
-    if all(x.meets_surely for x in limited):
-        return f"{said}."
-    return f"{said}; barely, for the 95% interval reaches beyond the limit."
-
-
 def _spread(facts: Facts) -> str:
     said = f"Spread: on {facts.samples} no single change surely removes half of the loss"
     # Of enough groups in fp16, which are no few, any loss goes.
@@ -80,6 +52,8 @@ def _spread(facts: Facts) -> str:
     if not removed:
         return f"{said}."
     share, name = max(removed, key=lambda pair: pair[0].value)
+    if share.value <= 0:
+        return f"{said}, nor does any lower it."
     return f"{said}; the most is {percent_text(share)}, with {name}."
 
 

@@ -12,6 +12,9 @@ from quantflow.config import Config, PinConfig
 from quantflow.evaluation.attribution import Evidence
 from quantflow.evaluation.experiments import NEAREST, PER_CHANNEL
 
+NAMED = 2
+"""Features that are named where the candidates are unlike deployment."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -23,6 +26,9 @@ class State:
         lacks_islands: whether the plan leaves out islands that fp16 asks for.
         given: whether the model came quantized, and keeps the scales of its file.
         groups: the INT8 groups, most harmful first.
+        unlike: what the set still differs in from deployment, worst first, where it was matched
+            and the drift gate has failed all the same.
+        tighter: mean cosine to ask of a plan, where the one asked for is met and is not enough.
     """
 
     config: Config
@@ -31,6 +37,8 @@ class State:
     lacks_islands: bool
     given: bool
     groups: Sequence[str]
+    unlike: Sequence[str] = ()
+    tighter: float | None = None
 
 
 def next_step(state: State, called: Mapping[Cause, Evidence]) -> str:
@@ -51,6 +59,10 @@ def _data(state: State, _: Evidence) -> str:
         return f"quantflow build-set --set set.samples={2 * sets.samples}"
     if sets.selection != "match":
         return "quantflow build-set --set set.selection=match"
+    if state.unlike:  # no choice among these candidates helps
+        names = " and ".join(f"`{x}`" for x in state.unlike[:NAMED])
+        more = f"give [set.candidates] samples more like deployment, in {names} above all"
+        return f"{more}, then quantflow build-set"
     return f"quantflow build-set --set set.pool_samples={2 * sets.pool_samples}"
 
 
@@ -88,6 +100,8 @@ def _more(state: State) -> str:
         return "quantflow optimize"
     if state.config.plan.policy != "auto":
         return "quantflow sweep --set plan.policy=auto"
+    if state.tighter is not None:
+        return f"quantflow sweep --set budget.cosine_mean={state.tighter}"
     return "quantflow show curve" if state.swept else "quantflow sweep"
 
 

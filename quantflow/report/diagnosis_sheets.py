@@ -9,6 +9,9 @@ from quantflow.report.columns import Column, sheet_of
 from quantflow.report.measures import measure_columns
 from quantflow.report.sheet import Sheet, share_text
 
+WORSE = "makes it worse"
+"""A share below zero: it is of no use how many times the loss is added."""
+
 
 def experiments_sheet(found: DiagnosisRecord) -> Sheet:
     """The references, then by cause; below, what the budget asks for."""
@@ -26,9 +29,8 @@ def experiments_sheet(found: DiagnosisRecord) -> Sheet:
 
 
 def _note(found: DiagnosisRecord) -> str:
-    said = (
-        f"{found.sentence} Next: {found.next_step}. {found.samples} evaluation samples, emulated."
-    )
+    step = f" Next: {found.next_step}." if found.next_step else ""
+    said = f"{found.sentence}{step} {found.samples} evaluation samples, emulated."
     if found.fp16_share is not None and found.finding != "fp16":
         share = share_text(found.fp16_share.value, 0)
         said += f" The loss removed is of what INT8 adds to fp16, which has {share} of it alone."
@@ -42,11 +44,14 @@ def _cause(experiment: Experiment) -> str:
 
 
 def _value(share: Share | None) -> str:
-    return "-" if share is None or not isfinite(share.value) else _percent(share.value)
+    if share is None or not isfinite(share.value):
+        return "-"
+    percent = _percent(share.value)
+    return WORSE if percent.startswith("-") else percent
 
 
 def _interval(share: Share | None) -> str:
-    if share is None or not isfinite(share.low):
+    if share is None or not isfinite(share.low) or share.high < 0:
         return "-"
     return f"{_percent(share.low)} to {_percent(share.high)}"
 

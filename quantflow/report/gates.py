@@ -8,6 +8,7 @@ from typing import Final
 
 from quantflow.artifacts.comparison import Comparison
 from quantflow.artifacts.coverage_record import CoverageReport
+from quantflow.artifacts.diagnosis_record import DiagnosisRecord
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import ParityReport
 from quantflow.artifacts.hygiene_record import HygieneReport
@@ -68,6 +69,8 @@ def all_gates(artifacts: Artifacts) -> list[Gate]:
         gates.append(parity_gate(artifacts.parity))
     if artifacts.comparison is not None:
         gates.append(accuracy_gate(artifacts.comparison))
+    elif artifacts.diagnosis is not None and artifacts.diagnosis.misses_budget:
+        gates.append(diagnosis_gate(artifacts.diagnosis))
     return gates
 
 
@@ -160,6 +163,17 @@ def accuracy_gate(comparison: Comparison) -> Gate:
     """The int8 model reaches the budget."""
     fix = "run `quantflow diagnose`, which names the cause; `quantflow show layers` has the layers"
     return Gate("45_compare", "accuracy", comparison.verdict, comparison.reasons, fix)
+
+
+def diagnosis_gate(diagnosis: DiagnosisRecord) -> Gate:
+    """INT8 misses the budget on some evaluation samples; the comparison decides by all of them."""
+    fix = diagnosed_step(diagnosis)
+    return Gate("46_diagnosis", "diagnosis", "fail", (diagnosis.sentence,), fix)
+
+
+def diagnosed_step(diagnosis: DiagnosisRecord) -> str:
+    """What a diagnosis says to do about the loss."""
+    return f"{diagnosis.next_step} (the diagnosis: {diagnosis.finding})"
 
 
 def overall(gates: list[Gate]) -> Verdict:

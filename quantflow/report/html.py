@@ -33,6 +33,7 @@ GATE_ANCHORS: Final = {
     "plan": "plan",
     "parity": "parity",
     "accuracy": "precision",
+    "diagnosis": "diagnosis",
 }
 """Section that a gate is about."""
 

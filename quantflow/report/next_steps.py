@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quantflow.artifacts.om_record import OmRecord
 from quantflow.report.artifacts import Artifacts
-from quantflow.report.gates import all_gates
+from quantflow.report.gates import all_gates, diagnosed_step
 
 
 def next_steps(artifacts: Artifacts) -> list[str]:
@@ -28,7 +28,7 @@ def _diagnosed(artifacts: Artifacts) -> str:
     if found is None:
         return ""
     if found.finding != "nothing":
-        return f"{found.next_step} (the diagnosis: {found.finding})"
+        return diagnosed_step(found)
     if comparison is None or found.samples >= comparison.samples:
         return ""
     few = f"the {found.samples} samples of the last one are within the budget"

@@ -5,39 +5,40 @@ It is no part of `quantflow run`, since it costs several passes.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from quantflow.artifacts.digest import file_digest
+from quantflow.artifacts.digest import file_digest, value_digest
+from quantflow.evaluation.asked import Asked, Missed
 from quantflow.runtime.onnxruntime_build import build_identity
 from quantflow.stages.stage import Context, Stage, section_digest
 from quantflow.user_code import source_digest
 
 FOLDER = "46_diagnosis"
 
-SAMPLES = 32
-"""Evaluation samples that the experiments run on, unless asked otherwise."""
 
-
-def diagnosis_stage(samples: int = SAMPLES) -> Stage:
-    """The stage for a number of evaluation samples; all of them where there are fewer."""
+def diagnosis_stage(asked: Asked) -> Stage:
+    """The stage for what is asked."""
     return Stage(
         folder=FOLDER,
         title="diagnosis",
         command="quantflow diagnose",
         reads=("00_model", "10_set", "20_ranges"),
         reads_if_there=("25_optimize", "30_sweep"),
-        inputs=partial(inputs, samples=samples),
-        work=partial(work, samples=samples),
+        inputs=partial(inputs, asked=asked),
+        work=partial(work, asked=asked),
     )
 
 
-def inputs(context: Context, *, samples: int) -> dict[str, str]:
-    """All sections but `model`, `optimize` and `atc`, the plan, the model, the sets, the ranges."""
+def inputs(context: Context, *, asked: Asked) -> dict[str, str]:
+    """What is asked, sections but `model`, `optimize` and `atc`, the plan, model, sets, ranges."""
     config = context.config
     plan = context.folder("30_sweep") / "plan.json"
     digests = {
-        "samples": str(samples),
+        "samples": str(asked.samples),
+        "anyway": str(asked.anyway),
+        "missed by the comparison": _told(asked.missed),
         "budget": section_digest(config.budget),
         "plan": section_digest(config.plan),
         "quantization": section_digest(config.quantization),
@@ -60,8 +61,12 @@ def inputs(context: Context, *, samples: int) -> dict[str, str]:
     return digests
 
 
-def work(context: Context, folder: Path, *, samples: int) -> None:
+def work(context: Context, folder: Path, *, asked: Asked) -> None:
     """Write `diagnosis.json`."""
     from quantflow.stages import work_diagnosis
 
-    work_diagnosis.work(context, folder, samples)
+    work_diagnosis.work(context, folder, asked)
+
+
+def _told(missed: Missed | None) -> str:
+    return "" if missed is None else value_digest(asdict(missed))

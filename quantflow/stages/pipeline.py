@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,19 +118,19 @@ def _conversion_follows(context: Context) -> bool:
             return False
         compared = [COMPARE.folder] if manifest.inputs.get(COMPARE.folder) else []
         return all(
-            manifest.inputs.get(name) == context.digest_of(name) and _is_current(context, name)
+            manifest.inputs.get(name) == context.digest_of(name) and is_current(context, name)
             for name in (*OM.reads, *compared)
         )
     except QuantflowError:  # what cannot be read, or described, is not what it was made from
         return False
 
 
-def _is_current(context: Context, folder: str) -> bool:
+def is_current(context: Context, folder: str) -> bool:
     """Whether a stage that has run, and all that it reads, would not run again."""
     stage = _BY_FOLDER[folder]
     there = [name for name in stage.reads_if_there if context.run.manifest(name)]
     return context.run.is_current(folder, __version__, stage.inputs(context)) and all(
-        _is_current(context, name) for name in (*stage.reads, *there)
+        is_current(context, name) for name in (*stage.reads, *there)
     )
 
 
@@ -182,5 +182,12 @@ def require_same(
             "QF407",
             f"{stage.folder} was made from something else: {', '.join(changed)} changed",
             where=str(context.folder(stage.folder)),
-            fix=f"rerun `{stage.command}`{otherwise}",
+            fix=f"rerun `{stage.command}`{otherwise}{_other_limit(changed)}",
         )
+
+
+def _other_limit(changed: Sequence[str]) -> str:
+    """What else may be wrong where sets are of another size: `--limit` is part of that section."""
+    if "set" not in changed:
+        return ""
+    return "; or, if the run was made with another --limit, or without one, do the same here"

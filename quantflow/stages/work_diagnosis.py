@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
 from quantflow.artifacts.diagnosis_record import DiagnosisRecord
+from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.journal import Journal
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
@@ -15,8 +17,10 @@ from quantflow.artifacts.ranges_record import Fp16Report, RangesRecord
 from quantflow.artifacts.run_directory import JOURNAL
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import SweepRecord
+from quantflow.evaluation.asked import Asked
 from quantflow.evaluation.diagnosis import Diagnosed, Diagnosis
-from quantflow.evaluation.diagnosis_words import Facts, sentence
+from quantflow.evaluation.diagnosis_facts import Facts
+from quantflow.evaluation.diagnosis_words import sentence
 from quantflow.evaluation.experiments import WORST, Experiments
 from quantflow.evaluation.remedies import State, next_step
 from quantflow.evaluation.trials import Setup, Trials
@@ -35,24 +39,24 @@ from quantflow.stages.stage import OPTIMIZED, Context
 from quantflow.tasks.criteria import Criterion, criteria
 
 
-def work(context: Context, folder: Path, samples: int) -> None:
+def work(context: Context, folder: Path, asked: Asked) -> None:
     """Write `diagnosis.json`."""
     context = replace(context, workers=ALONE)  # the leader works alone
-    job = _Job(context, Ledger(Journal(folder / JOURNAL), ALONE), samples)
+    job = _Job(context, Ledger(Journal(folder / JOURNAL), ALONE), asked)
     found = job.diagnosis.run()
-    facts = Facts(job.trials, job.setup, found, job.fp16)
-    step = "quantflow run" if found.within else next_step(job.state(found), found.called)
+    facts = Facts(job.trials, job.setup, found, job.fp16, asked.missed)
     DiagnosisRecord(
         samples=len(job.trials.probe),
         metric=found.criterion.name,
         finding=found.finding,
         sentence=sentence(facts),
-        next_step=step,
+        next_step=next_step(job.state(found), found.called) if found.explained else "",
+        within_budget=found.within and asked.missed is None,
         also=tuple(found.called)[1:],
         fp16_share=found.fp16_share,
         experiments=found.experiments,
         groups=found.alternatives.groups[: max(WORST)],
-        notes=() if found.within else tuple(job.left_out(found)),
+        notes=tuple(job.left_out(found)) if found.explained else (),
     ).write(folder / "diagnosis.json")
 
 
@@ -62,7 +66,7 @@ class _Job:
 
     context: Context
     ledger: Ledger
-    samples: int
+    asked: Asked
 
     @cached_property
     def record(self) -> ModelRecord:
@@ -97,7 +101,7 @@ class _Job:
         dims = config.target.buckets[0]
         model = bucket_model(load_model(self.context.quantized_model / "model.onnx"), dims)
         evaluation = SampleSet(self.context.folder("10_set") / "evaluation")
-        count = min(self.samples, len(evaluation))
+        count = min(self.asked.samples, len(evaluation))
         runner = OnnxRuntimeRunner(model, config.runtime)
         self.context.progress("the float model", 0, 1)
         probe = Probe(
@@ -130,6 +134,7 @@ class _Job:
             deployment=source.deployment if self.knows_deployment else None,
             estimators=None if self.record.given else source.estimators,
             damages=swept_damages(self.sweep),
+            explains=self.asked.explains,
             seed=self.context.config.run.seed,
             progress=self.context.progress,
         )
@@ -168,4 +173,21 @@ class _Job:
             lacks_islands=bool(lacking),
             given=bool(self.record.given),
             groups=[x.group for x in found.alternatives.groups],
+            unlike=self.unlike,
+            tighter=self.tighter(found),
         )
+
+    @property
+    def unlike(self) -> list[str]:
+        """What the set fails in though it was matched to deployment."""
+        drift = DriftReport.read(self.context.folder("10_set") / "drift.json")
+        if drift.selection != "match" or drift.verdict != "fail":
+            return []
+        return [x.feature for x in drift.features if x.verdict == "fail"]
+
+    def tighter(self, found: Diagnosed) -> float | None:
+        """A mean cosine that halves a distance which is within the budget, and not enough."""
+        if not found.within or found.criterion.name != "cosine":
+            return None
+        half = found.experiments[1].measures[0].damage / 2
+        return float(1 - Decimal(f"{half:.1e}")) if half > 0 else None

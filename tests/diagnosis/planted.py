@@ -14,6 +14,7 @@ import onnx
 
 from quantflow.artifacts.diagnosis_record import DiagnosisRecord
 from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.evaluation.asked import Asked, Missed
 from quantflow.progress import Progress, no_progress
 from quantflow.stages.diagnosis import FOLDER, diagnosis_stage
 from quantflow.stages.pipeline import StageOutcome, run_stage
@@ -187,12 +188,14 @@ def diagnose(
     config: Path,
     *overrides: str,
     samples: int = 32,
+    anyway: bool = False,
+    missed: Missed | None = None,
     progress: Progress = no_progress,
     force: bool = False,
 ) -> StageOutcome:
     """Run the diagnosis."""
     context = context_of(config, *overrides, progress=progress, force=force)
-    return run_stage(context, diagnosis_stage(samples))
+    return run_stage(context, diagnosis_stage(Asked(samples, anyway, missed)))
 
 
 def without_islands(config: Path) -> None:

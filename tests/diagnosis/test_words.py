@@ -10,7 +10,8 @@ import pytest
 from quantflow.artifacts.diagnosis_record import Cause, Experiment, Share
 from quantflow.artifacts.sweep_record import Measure
 from quantflow.evaluation.diagnosis import Diagnosed
-from quantflow.evaluation.diagnosis_words import Facts, percent_text, sentence
+from quantflow.evaluation.diagnosis_facts import Facts
+from quantflow.evaluation.diagnosis_words import percent_text, sentence
 from quantflow.evaluation.experiments import FP16, INT8
 from quantflow.tasks.criteria import Criterion
 from quantflow.tasks.metrics import METRICS
