@@ -49,8 +49,7 @@ def _in_fp16(facts: Facts) -> str:
     if not count:
         return ""
     share = 100 * int8_mac_fraction(facts.trials.record, facts.trials.factors(facts.setup))
-    verb = "group is" if count == 1 else "groups are"
     return (
-        f" {count} of {of} {verb} in fp16 by the plan, with {share:.1f}% of MACs in INT8: what "
+        f" {count} of {of} groups {'is' if count == 1 else 'are'} in fp16 by the plan, with {share:.1f}% of MACs in INT8: what "
         f"loss {'it' if count == 1 else 'they'} would add in INT8 is not in these figures."
     )

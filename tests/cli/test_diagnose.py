@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quantflow.artifacts.comparison import Summary
+from quantflow.artifacts.diagnosis_record import Cause
+from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.config import Config
 from quantflow.evaluation.attribution import Evidence
 from quantflow.evaluation.remedies import State, next_step
+from quantflow.report.artifacts import read_artifacts
+from quantflow.report.gates import all_gates
 from tests.cli.conftest import Call
 from tests.cli.tiny_project import add_deployment, write_project
 from tests.diagnosis.test_attribution import of
@@ -53,7 +59,9 @@ def test_a_quick_try_is_diagnosed_with_the_limit_it_was_made_with(call: Call, co
     for command in ("prepare", "build-set", "calibrate"):
         call(command, *limited)
     assert call("diagnose", *limited).code == 1
-    assert call("diagnose", *limited[2:]).code == 2  # the sets are of another size
+    without = call("diagnose", *limited[2:])
+    assert without.code == 2 and "QF407" in without.err
+    assert "if the run was made with another --limit" in without.err
 
 
 def test_what_has_not_been_calibrated_is_told_the_command(call: Call, tmp_path: Path) -> None:
@@ -61,10 +69,30 @@ def test_what_has_not_been_calibrated_is_told_the_command(call: Call, tmp_path: 
     assert answer.code == 2 and "QF404" in answer.err and "quantflow prepare" in answer.err
 
 
+def test_a_cause_fails_a_gate_until_a_comparison_has_judged(call: Call, config: Path) -> None:
+    assert call("diagnose", "-q", "-c", config, "--set", "budget.cosine_mean=0.1").code == 0
+    assert "diagnosis" not in gates(config)
+    call("diagnose", "-q", "-c", config)
+    assert gates(config)["diagnosis"] == "fail"
+    call("export-onnx", "-q", "-c", config)
+    call("compare", "-q", "-c", config)
+    found = gates(config)
+    assert "diagnosis" not in found and found["accuracy"] == "fail"
+
+
+def gates(config: Path) -> dict[str, str]:
+    """Verdicts of a run so far, which `summary.json` must know of."""
+    run = RunDirectory(config.parent / "run")
+    found = {gate.name: gate for gate in all_gates(read_artifacts(run))}
+    summary = Summary.read(run.root / "summary.json")
+    assert summary.reasons == tuple(x for gate in found.values() for x in gate.reasons)
+    return {name: gate.verdict for name, gate in found.items()}
+
+
 def state(*, swept: bool = False, optimized: bool = True, **sections: object) -> State:
     """What has been done of a project with some sections."""
     sets = {"candidates": {"kind": "npz", "path": "x.npz"}}
-    config = Config.model_validate({"model": {"onnx": "m.onnx"}, "set": sets, **sections})
+    config = Config.model_validate({"model": {"onnx": "m.onnx"}} | {"set": sets} | sections)
     return State(config, optimized, swept, lacks_islands=False, given=False, groups=["a.b", "[c]"])
 
 
@@ -93,3 +121,20 @@ def test_an_override_that_would_keep_the_ranges_is_to_be_taken_out() -> None:
     step = next_step(state(quantization={"overrides": overrides}), {"ranges": evidence})
     assert step.startswith("take the estimators out of quantization.overrides")
     assert step.endswith("quantflow calibrate --set quantization.estimator=minmax")
+
+
+def test_candidates_that_no_choice_makes_like_deployment_are_to_be_replaced() -> None:
+    source = {"kind": "npz", "path": "x.npz"}
+    matched = {"candidates": source, "deployment": source, "selection": "match"}
+    evidence: dict[Cause, Evidence] = {"data": Evidence("ranges of deployment", "data", of(0.8))}
+    more = next_step(state(set=matched | {"pool_samples": 500}), evidence)
+    assert more == "quantflow build-set --set set.pool_samples=1000"
+    unlike = replace(state(set=matched), unlike=["x.max", "x.mean", "x.std"])
+    step = next_step(unlike, evidence)
+    assert step.startswith("give [set.candidates] samples more like deployment, in `x.max` and")
+    assert "`x.mean`" in step and "--set" not in step and "x.std" not in step
+
+
+def test_a_budget_that_is_met_and_not_enough_is_to_be_tightened() -> None:
+    step = next_step(replace(state(swept=True), tighter=0.9995), {})
+    assert step == "quantflow sweep --set budget.cosine_mean=0.9995"

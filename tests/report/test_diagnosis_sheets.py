@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quantflow.artifacts.diagnosis_record import Share
 from quantflow.report.artifacts import read_artifacts
 from quantflow.report.diagnosis_sheets import experiments_sheet
 from quantflow.report.sections import sections
@@ -20,6 +21,18 @@ def test_shares_stand_beside_the_experiments_and_the_sentence_below() -> None:
     assert ">= 0.99" in sheet.rows[-1]
     assert diagnosis().sentence in sheet.note and diagnosis().next_step in sheet.note
     assert "fp16, which has 1% of it alone" in sheet.note and "activations" in sheet.note
+
+
+def test_a_change_that_adds_to_the_loss_makes_it_worse() -> None:
+    *others, last = diagnosis().experiments
+    share = Share(value=-15.12, low=-30.0, high=-2.0)
+    worse = last.model_copy(update={"removed": share})
+    found = diagnosis().model_copy(update={"experiments": (*others, worse)})
+    sheet = experiments_sheet(found)
+    removed = sheet.head.index("loss removed")
+    (row,) = (x for x in sheet.rows if x[0] == last.name)
+    assert row[removed : removed + 2] == ("makes it worse", "-")
+    assert found.to_tree()["experiments"][-1]["removed"]["value"] == -15.12
 
 
 def test_within_the_budget_there_are_no_shares() -> None:

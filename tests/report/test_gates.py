@@ -187,6 +187,24 @@ def test_what_a_diagnosis_has_found_is_the_next_step(tmp_path: Path) -> None:
     assert found.diagnosis is None and "46_diagnosis" in found.outdated
 
 
+def test_a_diagnosis_that_misses_the_budget_fails_until_a_comparison_decides(
+    tmp_path: Path,
+) -> None:
+    run = write_run(tmp_path)
+    write_diagnosis(run)
+    compared = read_artifacts(run)
+    assert "diagnosis" not in {gate.name for gate in all_gates(compared)}
+    alone = replace(compared, comparison=None, om=None)
+    (gate,) = (gate for gate in all_gates(alone) if gate.stage == "46_diagnosis")
+    assert gate.verdict == "fail" and gate.reasons == (diagnosis().sentence,)
+    assert exit_code(all_gates(alone), None) == ExitCode.GATE_FAILED
+    assert next_steps(alone)[0].startswith(diagnosis().next_step)
+    for met in ({"within_budget": True}, {"finding": "nothing"}):
+        within = replace(alone, diagnosis=diagnosis().model_copy(update=met))
+        assert overall(all_gates(within)) == "pass"
+        assert next_steps(within) == ["run `quantflow compare`"]
+
+
 def test_the_next_step_of_an_empty_run_is_the_first_command(tmp_path: Path) -> None:
     run = write_run(tmp_path / "full")
     assert next_steps(read_artifacts(type(run)(tmp_path / "empty"))) == ["run `quantflow prepare`"]
