@@ -49,7 +49,8 @@ def _in_fp16(facts: Facts) -> str:
     if not count:
         return ""
     share = 100 * int8_mac_fraction(facts.trials.record, facts.trials.factors(facts.setup))
+    verb, they = ("is", "it") if count == 1 else ("are", "they")
     return (
-        f" {count} of {of} groups {'is' if count == 1 else 'are'} in fp16 by the plan, with {share:.1f}% of MACs in INT8: what "
-        f"loss {'it' if count == 1 else 'they'} would add in INT8 is not in these figures."
+        f" {count} of {of} groups {verb} in fp16 by the plan, with {share:.1f}% of MACs in INT8: "
+        f"what loss {they} would add in INT8 is not in these figures."
     )

@@ -28,11 +28,11 @@ def labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_missed_figure_of_the_task_is_explained_in_cosine(call: Call, labelled: Path) -> None:
     common = ("-q", "-c", labelled)
-    for command in ("prepare", "build-set", "calibrate", "sweep", "export-onnx"):
+    for command in ("prepare", "build-set", "calibrate", "export-onnx"):
         assert call(command, *common).code == 0
     before = call("diagnose", *common)
     assert before.code == 0 and "Nothing to explain" in before.out
-    assert before.out.splitlines()[-1].endswith("next: run `quantflow compare`")
+    assert before.out.splitlines()[-1].endswith("next: run `quantflow optimize`")
     failed = call("compare", *common)
     assert failed.code == 1 and "quantflow diagnose" in failed.out.splitlines()[-1]
     found = call("diagnose", *common, "--json")
@@ -45,7 +45,7 @@ def test_a_missed_figure_of_the_task_is_explained_in_cosine(call: Call, labelled
     assert diagnosis["next_step"] in after and "quantflow diagnose" not in after
     allowed = call("diagnose", *common, "--set", "budget.task_drop=1")
     assert allowed.code == 0  # the comparison is of another budget
-    assert allowed.out.splitlines()[-1].endswith("next: run `quantflow compare`")
+    assert allowed.out.splitlines()[-1].endswith("next: run `quantflow optimize`")
 
 
 def test_a_loss_within_the_budget_is_explained_where_that_is_asked(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from quantflow.artifacts.comparison import Comparison, PairedScore
+from quantflow.artifacts.comparison import Comparison, PairedScore, Precision
 from quantflow.evaluation.asked import Asked, Missed, missed_by
 from quantflow.tasks.criteria import Limit
 from tests.report.sample_run import comparison
@@ -16,12 +16,13 @@ LIMIT = Limit("similarity", 0.01, "budget.task_drop is 0.01")
 
 def failed(low: float) -> Comparison:
     """A comparison whose figure falls by `low` or more."""
+    found: dict[Precision, float] = {"fp16": 0.5, "int8": low}
     pairs = [
         PairedScore(
             metric="similarity", model=model, baseline="fp32", samples=3,
             damage=value, low=value, high=value, detectable_drop=math.nan,
         )
-        for model, value in (("fp16", 0.5), ("int8", low))
+        for model, value in found.items()
     ]  # fmt: skip
     return comparison("fail", ("why",)).model_copy(update={"paired": tuple(pairs)})
 

@@ -41,7 +41,11 @@ def facts(
     kinds = ["fp16"] * fp16 + ["int8"] * (4 - fp16)
     factors = [SimpleNamespace(layer=f"l{i}", precision=x) for i, x in enumerate(kinds)]
     record = SimpleNamespace(layers=layers)
-    trials: Any = SimpleNamespace(probe=range(32), record=record, factors=lambda _: factors)
+
+    def factors_of(_: Any) -> Any:
+        return factors
+
+    trials: Any = SimpleNamespace(probe=range(32), record=record, factors=factors_of)
     plan = SimpleNamespace(groups=dict.fromkeys("abcd"), fp16_groups=["a", "b", "c", "d"][:fp16])
     setup: Any = SimpleNamespace(plan=plan)
     unused: Any = None
