@@ -16,6 +16,7 @@ from quantflow.artifacts.optimize_record import OptimizeRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.run_directory import JOURNAL, RunDirectory
 from quantflow.errors import QuantflowError
+from quantflow.evaluation.asked import Missed
 from quantflow.evaluation.trials import Found, Trials
 from quantflow.report.artifacts import read_artifacts
 from quantflow.stages.diagnosis import FOLDER
@@ -136,3 +137,21 @@ def test_ranges_are_tried_on_the_model_that_the_optimization_made(tmp_path: Path
     assert [x.kept for x in kept] == [True, True, True]  # smoothed, rounded and corrected
     assert (run / "25_optimize" / "weights.safetensors").exists()
     assert found.finding == "data" and removed(found, "ranges of deployment") > 0.9
+
+
+def test_within_the_budget_a_plan_that_halves_the_distance_is_asked_for(tmp_path: Path) -> None:
+    config = project(tmp_path, sound())
+    loose = ("budget.cosine_mean=0.9", 'plan.policy="auto"')
+    run_until("25_optimize", config, *loose)
+    diagnose(config, *loose, samples=8)
+    assert read(config).finding == "nothing" and read(config).next_step == ""
+    diagnose(config, *loose, samples=8, anyway=True)
+    found = read(config)
+    assert found.within_budget and not found.misses_budget and found.finding == "activations"
+    command, _, cosine = found.next_step.rpartition("=")
+    assert command == "quantflow sweep --set budget.cosine_mean"
+    distance = 1 - found.experiments[1].measures[0].value
+    assert 1 - float(cosine) == pytest.approx(distance / 2, rel=0.06)  # two digits of it
+    missed = Missed(64, "spearman", "budget.task_drop is 0.01")
+    assert diagnose(config, *loose, samples=8, missed=missed).ran
+    assert read(config).misses_budget and read(config).finding == "activations"

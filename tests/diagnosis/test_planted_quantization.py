@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from quantflow.artifacts.diagnosis_record import DiagnosisRecord
+from quantflow.artifacts.drift_record import DriftReport
 from quantflow.stages.pipeline import STAGES
 from tests.sensitivity.projects import context_of
 
@@ -42,6 +43,16 @@ def test_ten_times_smaller_calibration_samples_are_put_down_to_data(tmp_path: Pa
     assert "`n_m" in found.sentence and "of its deployment values" in found.sentence
     assert found.next_step == "quantflow build-set --set set.selection=match"
     assert would_act(found, config, TIGHT)
+
+
+def test_where_matching_has_not_helped_other_candidates_are_asked_for(tmp_path: Path) -> None:
+    config = project(tmp_path, scalable(), scale=0.1, production=1.0)
+    found = diagnosed(config, TIGHT, 'set.selection="match"')
+    drift = DriftReport.read(config.parent / "run" / "10_set" / "drift.json")
+    assert found.finding == "data" and drift.verdict == "fail"
+    assert found.next_step.startswith("give [set.candidates] samples more like deployment, in ")
+    assert f"`{drift.features[0].feature}`" in found.next_step
+    assert found.next_step.endswith("then quantflow build-set")
 
 
 def test_a_percentile_of_90_is_put_down_to_ranges(tmp_path: Path) -> None:
