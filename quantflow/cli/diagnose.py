@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quantflow.cli.next_command import typed
 from quantflow.cli.options import (
     DEFAULT_CONFIG,
     ConfigPath,
@@ -108,7 +109,7 @@ def _run(options: Options, samples: int, anyway: bool, workers: Workers) -> int:
         head = {"stage": stage.folder, "ran": outcome.ran, "exit_code": int(code)}
         print_json({**head, "diagnosis": found.to_tree()})
     else:
-        _show(found, outcome)
+        _show(found, outcome, options)
     return int(code)
 
 
@@ -124,7 +125,7 @@ def _step(context: Context, artifacts: Artifacts) -> str:
     return next_steps(artifacts)[0]
 
 
-def _show(found: DiagnosisRecord, outcome: StageOutcome) -> None:
+def _show(found: DiagnosisRecord, outcome: StageOutcome, options: Options) -> None:
     from quantflow.report.diagnosis_sheets import experiments_sheet
 
     print_sheets([experiments_sheet(found)])
@@ -132,6 +133,7 @@ def _show(found: DiagnosisRecord, outcome: StageOutcome) -> None:
     words = {"nothing": "", "spread": "NO SINGLE CAUSE"}
     cause = words.get(found.finding, f"CAUSE: {found.finding}")
     word = cause if found.misses_budget else ", ".join(filter(None, ["WITHIN THE BUDGET", cause]))
-    say(f"{word} {outcome.stage.folder} | {done} | next: {found.next_step}")
+    following = typed(found.next_step, options.config, options.overrides)
+    say(f"{word} {outcome.stage.folder} | {done} | next: {following}")
     if "--set" in found.next_step:
         remark("--set holds for one command: write what helps into the configuration")
