@@ -18,7 +18,11 @@ The last argument tells whether it is a transformer."""
 
 
 def _onnxruntime(method: str) -> Peer:
-    """Static quantization as its documentation does it: QDQ, int8, one scale per channel."""
+    """Static quantization: QDQ, int8, one scale per channel.
+
+    Of all operators only the products, which is kind to it: by default it quantizes the sums as
+    well, the attention mask among them, and MiniLM falls to a cosine of 0.36.
+    """
 
     def quantize(model: Path, batches: Sequence[Feeds], output: Path, _: bool) -> None:
         from onnxruntime import quantization  # noqa: TID251
@@ -37,6 +41,7 @@ def _onnxruntime(method: str) -> Peer:
             Reader(),
             quant_format=ort.QuantFormat.QDQ,
             per_channel=True,
+            op_types_to_quantize=["MatMul", "Gemm", "Conv"],
             activation_type=ort.QuantType.QInt8,
             weight_type=ort.QuantType.QInt8,
             calibrate_method=getattr(ort.CalibrationMethod, method),
@@ -71,7 +76,10 @@ PEERS: dict[str, Peer] = {
 
 
 class FileRunner:
-    """A file as onnxruntime runs it by itself.
+    """A QDQ file as onnxruntime runs it node by node.
+
+    Nothing is fused: on processors without VNNI fused products of uint8 and int8 saturate, and the
+    option against that fails on files that share a zero point.
 
     Args:
         path: of the model.
@@ -81,7 +89,7 @@ class FileRunner:
         ort: Any = onnxruntime  # untyped
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._session: Any = ort.InferenceSession(path, options)
         self.outputs = tuple(str(x.name) for x in self._session.get_outputs())
 
