@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantflow import user_code
+from quantflow.artifacts.array_files import load_npy, shortened
 from quantflow.artifacts.digest import file_digest
 from quantflow.config import resolve_path
 from quantflow.errors import fail
+
+_GREATEST = 2**63 - 1
+"""Of int64."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+"""What `int` takes besides is refused: ``1_0``, and digits of other scripts."""
 
 
 def read_numbers(
@@ -32,10 +40,14 @@ def read_numbers(
             `code` when it is no array.
     """
     try:
-        return np.asarray(_read(name, base, key, parse))
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        what = "it holds Python objects" if "allow_pickle" in str(error) else str(error)
-        fail(code, f"{key} cannot be read: {what}", where=name)
+        given = _read(name, base, key, parse)
+    except (OSError, ValueError, RecursionError) as error:
+        fail(code, f"{key} cannot be read: {shortened(str(error))}", where=name)
+    try:
+        return np.asarray(given)
+    except Exception as error:  # whatever __array__ of a function's result does
+        what = f"{type(error).__name__}: {shortened(str(error))}"
+        fail(code, f"{key} makes no array: {what}", where=name)
 
 
 def load_indices(
@@ -63,22 +75,28 @@ def load_indices(
     if found.shape != (count,):
         what = f"there are {count} records, so {key} must be ({count},), found {found.shape}"
         fail("QF316", what, where=name)
-    if not np.issubdtype(found.dtype, np.integer):
+    if found.dtype.kind not in "iu":  # numpy counts timedelta among the integers
         fail("QF316", f"{key} must hold whole numbers, found {found.dtype}", where=name)
-    most = int(found.max()) if below is None else below - 1
+    # Before the cast, which wraps 2**64 - 1 around to -1.
+    most = _GREATEST if below is None else below - 1
     wrong = np.flatnonzero((found < 0) | (found > most))
     if len(wrong):
         first = int(wrong[0])
-        what = f"{key} of record {first} is {found[first]}, must be 0 to {most}"
+        asked = "0 or more" if below is None and found[first] < 0 else f"0 to {most}"
+        what = f"{key} of record {first} is {found[first]}, must be {asked}"
         fail("QF316", what, where=name)
     return found.astype(np.int64)
 
 
 def numbers_digest(name: str, base: Path) -> str:
-    """Digest of the file, or of the source of the function's module."""
+    """Digest of the file, or of the source of the function's module.
+
+    Raises:
+        QuantflowError: QF104 and QF105 when nothing is there.
+    """
     if _is_function(name):
         return user_code.source_digest(name, base)
-    return file_digest(resolve_path(name, base))
+    return file_digest(_file(name, base, name))
 
 
 def _read(name: str, base: Path, key: str, parse: Callable[[str], Any]) -> Any:
@@ -88,16 +106,25 @@ def _read(name: str, base: Path, key: str, parse: Callable[[str], Any]) -> Any:
             return function()
         except (Exception, SystemExit) as error:
             fail("QF304", f"the function raised {type(error).__name__}: {error}", where=name)
+    path = _file(name, base, key)
+    if path.suffix == ".npy":
+        return load_npy(path)
+    return parse(path.read_text(encoding="utf-8-sig"))
+
+
+def _file(name: str, base: Path, key: str) -> Path:
     path = resolve_path(name, base)
     if not path.is_file():
         fail("QF104", f"no such file: {path}", where=key, fix="check the path")
-    if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    return parse(path.read_text(encoding="utf-8"))
+    return path
 
 
 def _whole_numbers(text: str) -> list[int]:
-    return [int(word) for word in text.replace(",", " ").split()]
+    words = text.replace(",", " ").split()
+    for word in words:
+        if not _WHOLE.fullmatch(word):
+            raise ValueError(f"{shortened(word)!r} is no whole number")
+    return [int(word) for word in words]
 
 
 def _is_function(name: str) -> bool:

@@ -27,10 +27,10 @@ def load_scores(name: str, base: Path, count: int) -> NDArray[np.float64]:
         QuantflowError: QF104 and QF105 when nothing is there, QF309 when it is no such matrix.
     """
     scores = read_numbers(name, base, "task.scores", "QF309", _rows)
-    try:
+    if scores.dtype.kind not in "biuf":  # neither complex numbers nor times nor text
+        fail("QF309", f"task.scores must hold real numbers, found {scores.dtype}", where=name)
+    with np.errstate(over="ignore"):  # what is infinite then is refused below
         scores = scores.astype(np.float64)
-    except (ValueError, TypeError) as error:
-        fail("QF309", f"task.scores cannot be read: {error}", where=name)
     if scores.shape != (count, count):
         what = f"the task has {count} records, so scores must be ({count}, {count})"
         fail("QF309", f"{what}, found {scores.shape}", where=name)
@@ -45,5 +45,7 @@ def load_scores(name: str, base: Path, count: int) -> NDArray[np.float64]:
 
 
 def _rows(text: str) -> list[list[float]]:
+    if "_" in text:  # which `float` reads as if it was not there
+        raise ValueError("there is an underscore, which is in no number")
     lines = text.splitlines()
     return [[float(x) for x in line.replace(",", " ").split()] for line in lines if line]

@@ -50,11 +50,12 @@ def test_scores_without_an_order_are_refused(tmp_path: Path) -> None:
 def test_files_that_are_no_matrix_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([{}, None], dtype=object))
     (tmp_path / "words.txt").write_text("a b\nc d\n")
+    (tmp_path / "underscore.txt").write_text("0 1_0 2\n0 0 3\n0 0 0\n")
     (tmp_path / "ragged.txt").write_text("1 2\n3\n")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "qf_raises.py").write_text("def matrix(): raise KeyError('x')\n")
     assert "Python objects" in _refusal("objects.npy", tmp_path)
-    for name in ("words.txt", "ragged.txt", "binary.txt"):
+    for name in ("words.txt", "underscore.txt", "ragged.txt", "binary.txt"):
         assert "QF309" in _refusal(name, tmp_path)
     assert "QF104" in _refusal("absent.txt", tmp_path)
     assert "KeyError" in _refusal("qf_raises:matrix", tmp_path)
@@ -65,3 +66,10 @@ def test_the_digest_follows_the_content(tmp_path: Path) -> None:
     before = numbers_digest("a.txt", tmp_path)
     (tmp_path / "a.txt").write_text("1 2\n3 5\n")
     assert numbers_digest("a.txt", tmp_path) != before
+
+
+@pytest.mark.parametrize("kind", ["m8[s]", "complex64", "U4", "S4"])
+def test_only_real_numbers_are_scores(tmp_path: Path, kind: str) -> None:
+    np.save(tmp_path / "a.npy", np.array([[0, 1, 2], [0, 0, 3], [0, 0, 0]]).astype(kind))
+    text = _refusal("a.npy", tmp_path)
+    assert "QF309" in text and "must hold real numbers" in text

@@ -51,6 +51,11 @@ def test_text_npy_and_function_give_the_same_labels(tmp_path: Path) -> None:
         (np.array([0, -1, 2]), "task.labels of record 1 is -1"),
         (np.zeros((3, 3), np.int64), "found (3, 3)"),
         (np.array([{}, None, 1], dtype=object), "Python objects"),
+        (np.array([0, 2**64 - 1, 2], np.uint64), "of record 1 is 18446744073709551615, must be 0"),
+        (np.array([-1, -1, -1]), "task.labels of record 0 is -1, must be 0 or more"),
+        (np.array([0, 1, 2], "m8[s]"), "whole numbers, found timedelta64[s]"),
+        (np.array([0, 1, 2], complex), "whole numbers, found complex128"),
+        (np.array(["0", "1", "2"]), "whole numbers, found <U1"),
     ],
 )
 def test_what_are_no_labels_of_the_records_is_refused(
@@ -87,3 +92,27 @@ def test_scores_are_those_of_the_similarity_task(tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", np.array([[0, 1, 2], [0, 0, 3], [0, 0, 0]]))
     task = TaskConfig.model_validate({"kind": "similarity", "source": SOURCE, "scores": "s.npy"})
     assert load_truth(task, tmp_path, {"task": 3})[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("word", ["1_0", "\u0661", "1.0", "0x1", "9" * 5000])
+def test_only_plain_digits_are_whole_numbers(tmp_path: Path, word: str) -> None:
+    (tmp_path / "a.txt").write_text(f"0 {word} 2", encoding="utf-8")
+    text = refusal(labelled("a.txt"), tmp_path, task=3)
+    assert "QF316" in text and len(text) < 500
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_number(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("2 0 1", encoding="utf-8-sig")
+    assert load_truth(labelled("a.txt"), tmp_path, {"task": 3}).tolist() == [2, 0, 1]
+
+
+def test_a_result_that_makes_no_array_and_a_nested_header_are_refused(tmp_path: Path) -> None:
+    raising = "class A:\n    def __array__(self, *a, **k): raise KeyError('x')\n"
+    (tmp_path / "qf_no_array.py").write_text(f"{raising}def given(): return A()\n")
+    text = refusal(labelled("qf_no_array:given"), tmp_path, task=3)
+    assert "QF316" in text and "KeyError" in text
+    header = b"-" * 5000 + b"1\n"
+    (tmp_path / "deep.npy").write_bytes(
+        b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header
+    )
+    assert "nested too deep" in refusal(labelled("deep.npy"), tmp_path, task=3)
