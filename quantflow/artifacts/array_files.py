@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 _ENCRYPTED = 0x1
 """Bit of a zip member's flags."""
 
+_PICKLE = "it holds Python objects (a pickle), which are refused"
+
 _SAID = 200
 """Most characters of a library's message, which may repeat the file's content."""
 
@@ -68,18 +70,25 @@ def load_npz_member(path: Path, name: str) -> NDArray[Any]:
     Raises:
         NoArrayError: as `npz_members`, and for damaged data.
     """
-    with _archive(path) as archive, _explained(f"its member {name!r}: "):
-        with _member(archive, archive.getinfo(f"{name}.npy")) as stream:
-            stream.seek(0)
-            array = npy_format.read_array(stream, allow_pickle=False)
-            stream.read(1)  # the end, where the checksum is looked at
-            return array
+    member = f"{name}.npy"
+    with (
+        _archive(path) as archive,
+        _explained(f"its member {member!r}: "),
+        _member(archive, archive.getinfo(member)) as stream,
+    ):
+        stream.seek(0)
+        array = npy_format.read_array(stream, allow_pickle=False)
+        stream.read(1)  # the end, where the checksum is looked at
+        return array
 
 
 @contextmanager
 def _archive(path: Path) -> Generator[zipfile.ZipFile]:
     _regular(path)
     with _explained(""):
+        with path.open("rb") as stream:
+            if stream.read(len(npy_format.MAGIC_PREFIX)) == npy_format.MAGIC_PREFIX:
+                raise NoArrayError("it is a single array (.npy), and no archive")
         archive = zipfile.ZipFile(path)
     with archive:
         yield archive
@@ -101,7 +110,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
     read = npy_format.read_array_header_1_0 if version == (1, 0) else _read_later_header
     shape, _, dtype = read(stream)
     if dtype.hasobject:
-        raise NoArrayError("Python objects (a pickle), which are refused")
+        raise NoArrayError(_PICKLE)
     needed = stream.tell() + prod(shape) * dtype.itemsize
     if needed != info.file_size:
         what = f"an array {shape} of {dtype} takes {needed} bytes, and {info.file_size} are there"
@@ -131,7 +140,7 @@ def _explained(where: str) -> Generator[None]:
     except Exception as error:
         said = str(error)
         if "allow_pickle" in said or "Python objects" in said:
-            said = "Python objects (a pickle), which are refused"
+            said = _PICKLE
         elif isinstance(error, RecursionError):
             said = "its header is nested too deep"
         raise NoArrayError(shortened(where) + shortened(said or type(error).__name__)) from error

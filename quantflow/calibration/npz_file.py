@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -10,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.artifacts.array_files import NoArrayError, load_npz_member, npz_members
 from quantflow.errors import fail
 
 
@@ -59,19 +59,13 @@ def read_npz(paths: Sequence[Path], prefix: str = "") -> ArrayRecords:
 
 def _load(path: Path, prefix: str) -> dict[str, NDArray[Any]]:
     try:
-        loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            fail("QF302", "not an .npz file: a single array", where=str(path))
-        with loaded as archive:
-            names = [x for x in archive.files if x.startswith(prefix)]
-            wanted = {x.removeprefix(prefix): x for x in names} or {x: x for x in archive.files}
-            arrays: dict[str, NDArray[Any]] = {name: archive[x] for name, x in wanted.items()}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if "allow_pickle" in str(error):
-            what = "the file holds Python objects (a pickle), which are refused"
-            fix = "save arrays of numbers only, with numpy.savez"
-            fail("QF302", what, where=str(path), fix=fix)
-        fail("QF302", f"not a readable .npz file: {error}", where=str(path))
+        members = npz_members(path)
+        names = [x for x in members if x.startswith(prefix)]
+        wanted = {x.removeprefix(prefix): x for x in names} or {x: x for x in members}
+        arrays = {name: load_npz_member(path, x) for name, x in wanted.items()}
+    except NoArrayError as error:
+        fix = "save arrays of numbers only, with numpy.savez"
+        fail("QF302", f"not a readable .npz file: {error}", where=str(path), fix=fix)
     lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
     if len(set(lengths.values())) > 1 or None in lengths.values():
         what = f"arrays need the same number of samples on axis 0, found {lengths}"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.artifacts.array_files import (
+    NoArrayError,
+    load_npy,
+    load_npz_member,
+    npz_members,
+    shortened,
+)
 from quantflow.errors import fail
 
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
@@ -19,6 +24,9 @@ AS_NUMPY = (
     "torch.load(path, weights_only=True).float().numpy())"
 )
 
+LONGEST = 1000
+"""Most characters of a tensor's name."""
+
 
 def file_inside(root: Path, name: str) -> Path:
     """The file that a name in an untrusted directory stands for.
@@ -28,15 +36,41 @@ def file_inside(root: Path, name: str) -> Path:
         name: relative to it.
 
     Raises:
-        QuantflowError: QF341 when it lies, or leads, out of the directory.
+        QuantflowError: QF341 when it lies, or leads, out of the directory, and for a name that no
+            file can have, or a link that leads to itself.
     """
     parts = PurePosixPath(name)
     path = root / parts
     leads_out = parts.is_absolute() or ".." in parts.parts or "\\" in name or "\0" in name
-    if leads_out or not path.resolve().is_relative_to(root.resolve()):
-        what = f"{name!r} leads out of the directory"
-        fail("QF341", what, where=str(root), fix="put a copy of the file into the directory")
+    try:
+        if leads_out or not path.resolve().is_relative_to(root.resolve()):
+            what = f"{shortened(repr(name))} leads out of the directory"
+            fail("QF341", what, where=str(root), fix="put a copy of the file into the directory")
+        path.exists()  # which says what a later look would stumble over
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, no text
+        reason = error.strerror if isinstance(error, OSError) else "a loop of links, or no text"
+        what = f"{shortened(repr(name))} names no file: {reason}"
+        fail("QF341", what, where=str(root), fix="leave it out, or rename the file")
     return path
+
+
+def check_regular(path: Path) -> None:
+    """Raise QF341 for what is no regular file: a pipe would be waited for."""
+    if not path.is_file():
+        what = f"{path.name} is no regular file"
+        fail("QF341", what, where=str(path), fix="put a copy of the file in its place")
+
+
+def check_text(name: str, where: Path) -> None:
+    """Raise QF341 for a name that is no text, or too long to be read by anybody."""
+    if len(name) > LONGEST or not _is_text(name):
+        what = f"the name {shortened(ascii(name))} is no UTF-8 text of {LONGEST} characters or less"
+        fail("QF341", what, where=ascii(str(where))[1:-1], fix="rename it")
+
+
+def _is_text(name: str) -> bool:
+    """Whether there is no half of a surrogate pair, nor a byte that could not be decoded."""
+    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def refuse_pickle(path: Path) -> None:
@@ -53,28 +87,25 @@ def read_npy(path: Path) -> NDArray[Any]:
         QuantflowError: QF341 when it is damaged, holds objects or is no array of numbers.
     """
     try:
-        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        array = load_npy(path, mapped=True)
+    except NoArrayError as error:
         _refuse(path, error)
-    if not isinstance(array, np.ndarray):
-        fail("QF341", "not a .npy file: an archive of arrays", where=str(path), fix="call it .npz")
-    return _numbers(cast("NDArray[Any]", array), str(path))
+    return _numbers(array, str(path))
 
 
 def npz_names(path: Path) -> list[str]:
     """Names of the arrays in an .npz file.
 
     Raises:
-        QuantflowError: QF341 when it cannot be read.
+        QuantflowError: QF341 when it cannot be read, or holds something else.
     """
     try:
-        loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            fail("QF341", "not an .npz file: a single array", where=str(path), fix="call it .npy")
-        with loaded as archive:
-            return [str(name) for name in archive.files]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        names = npz_members(path)
+    except NoArrayError as error:
         _refuse(path, error)
+    for name in names:
+        check_text(name, path)
+    return names
 
 
 def read_npz(path: Path, name: str) -> NDArray[Any]:
@@ -84,9 +115,8 @@ def read_npz(path: Path, name: str) -> NDArray[Any]:
         QuantflowError: QF341 when it is damaged, holds objects or is no array of numbers.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            array: NDArray[Any] = archive[name]
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zipfile.error) as error:
+        array = load_npz_member(path, name)
+    except NoArrayError as error:
         _refuse(path, error)
     return _numbers(array, f"{path}: {name}")
 
@@ -97,8 +127,6 @@ def _numbers(array: NDArray[Any], where: str) -> NDArray[Any]:
     return array
 
 
-def _refuse(path: Path, error: Exception) -> NoReturn:
-    what = f"{path.name} is no readable array: {error}"
-    if "allow_pickle" in str(error) or "Python objects" in str(error):
-        what = f"{path.name} holds Python objects (a pickle), which are refused"
+def _refuse(path: Path, error: NoArrayError) -> NoReturn:
+    what = f"{path.name} cannot be read: {error}"
     fail("QF341", what, where=str(path), fix="write it again, with numpy.save or numpy.savez")

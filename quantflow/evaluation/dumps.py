@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from quantflow.errors import fail
 from quantflow.evaluation.dump_files import (
     PICKLES,
+    check_regular,
+    check_text,
     file_inside,
     npz_names,
     read_npy,
@@ -69,6 +71,7 @@ def open_dump(root: Path) -> Dump:
         QuantflowError: QF341 for a directory without tensors, with pickles only, with files that
             lead out of it, or with two tensors of one name.
     """
+    check_text(str(root), root)
     found = sorted(_files(root))
     listings = [path for path in found if path.name == DUMP]
     if len(listings) > 1:
@@ -94,12 +97,17 @@ def open_dump(root: Path) -> Dump:
 
 def _files(root: Path) -> Iterator[Path]:
     """What may be read below a directory; links to directories are not followed."""
-    for folder, _, names in os.walk(root):
+    for folder, folders, names in os.walk(root):
+        if DUMP in folders:
+            fail("QF341", f"{DUMP} is a directory", where=folder, fix="put msprobe's file there")
         for name in names:
             if name != DUMP and Path(name).suffix.lower() not in (".npy", ".npz", *PICKLES):
                 continue
             relative = (Path(folder) / name).relative_to(root)
-            yield file_inside(root, relative.as_posix())
+            check_text(relative.as_posix(), root)
+            path = file_inside(root, relative.as_posix())
+            check_regular(path)
+            yield path
 
 
 def _tensors(root: Path, path: Path) -> Iterator[tuple[str, DumpedTensor]]:

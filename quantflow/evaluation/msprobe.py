@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from quantflow.artifacts.array_files import shortened
 from quantflow.errors import fail
-from quantflow.evaluation.dump_files import file_inside, refuse_pickle
+from quantflow.evaluation.dump_files import LONGEST, check_text, file_inside, refuse_pickle
 
 DUMP = "dump.json"
 FOLDER = "dump_tensor_data"
@@ -36,17 +38,21 @@ def msprobe_files(listing: Path) -> dict[str, Path]:
         listing: dump.json.
 
     Raises:
-        QuantflowError: QF341 when it is no such dump, holds statistics only, or names files that
-            are pickles, are missing or lie elsewhere.
+        QuantflowError: QF341 when it is no such dump, holds statistics only, gives one name to two
+            tensors, or names files that are pickles, are missing or lie elsewhere.
     """
     tree = _read(listing)
     folder, found = _folder(listing, tree), dict[str, Path]()
     entries = cast("dict[str, Any]", tree["data"])
     for key, entry in entries.items():
+        check_text(key, listing)
         name = module_name(key)
         for index, file in enumerate(_outputs(entry)) if name else ():
             if file:
                 called = name if not index else f"{name}.output.{index}"
+                if called in found:
+                    what = f"two tensors are called {called!r}, one of them by {key!r}"
+                    fail("QF341", what, where=str(listing), fix="leave one of them out")
                 found[called] = _tensor_file(folder, file, listing)
     if not found:
         what = "dump.json names no tensor file of a forward call"
@@ -69,13 +75,23 @@ def module_name(key: str) -> str:
 
 def _read(listing: Path) -> Mapping[str, Any]:
     try:
-        tree: Any = json.loads(listing.read_text(encoding="utf-8"))
+        text = listing.read_text(encoding="utf-8")
+        tree: Any = json.loads(text, object_pairs_hook=_without_doubles)
     except (OSError, ValueError, RecursionError) as error:
-        fail("QF341", f"dump.json cannot be read: {error}", where=str(listing), fix="dump again")
+        what = f"dump.json cannot be read: {shortened(str(error))}"
+        fail("QF341", what, where=str(listing), fix="dump again")
     if not isinstance(tree, dict) or not isinstance(cast("Any", tree).get("data"), dict):
         what = 'dump.json holds no "data", as msprobe writes it'
         fail("QF341", what, where=str(listing), fix="rename it, if it is another tool's")
     return cast("Mapping[str, Any]", tree)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!a} is there twice")
+    return found
 
 
 def _folder(listing: Path, tree: Mapping[str, Any]) -> Path:
@@ -83,8 +99,10 @@ def _folder(listing: Path, tree: Mapping[str, Any]) -> Path:
     written = tree.get("dump_data_dir")
     last = re.split(r"[/\\]", str(written or "").rstrip("/\\"))[-1]
     for name in (FOLDER, last):
-        if name not in ("", ".", "..") and (listing.parent / name).is_dir():
-            return file_inside(listing.parent, name)
+        if name not in ("", ".", "..") and len(name) <= LONGEST:
+            folder = file_inside(listing.parent, name)
+            if folder.is_dir():
+                return folder
     return listing.parent
 
 
@@ -103,7 +121,17 @@ def _tensor_file(folder: Path, name: str, listing: Path) -> Path:
         path = rewritten
     refuse_pickle(path)
     if path.suffix != ".npy":
-        fail("QF341", f"{name!r} is no .npy file", where=str(listing), fix="dump tensors again")
+        fail(
+            "QF341",
+            f"{shortened(repr(name))} is no .npy file",
+            where=str(listing),
+            fix="dump tensors again",
+        )
     if not path.is_file():
-        fail("QF341", f"{name!r} is missing", where=str(folder), fix="copy the whole dump")
+        fail(
+            "QF341",
+            f"{shortened(repr(name))} is missing",
+            where=str(folder),
+            fix="copy the whole dump",
+        )
     return path

@@ -180,10 +180,10 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
 def test_objects_and_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "o").mkdir()
     np.save(tmp_path / "o" / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
-    assert "a.npy holds Python objects" in refusal(tmp_path / "o")
+    assert "a.npy cannot be read: it holds Python objects" in refusal(tmp_path / "o")
     np.savez(tmp_path / "o" / "a.npz", x=np.array([{}], dtype=object))
     (tmp_path / "o" / "a.npy").unlink()
-    assert "a.npz holds Python objects" in refusal(tmp_path / "o")
+    assert "it holds Python objects" in refusal(tmp_path / "o")
     (tmp_path / "s").mkdir()
     np.save(tmp_path / "s" / "a.npy", np.array(["text"]))
     assert "not of numbers" in refusal(tmp_path / "s")
