@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.evaluation.measuring import Measured
@@ -46,7 +45,5 @@ def _tally_of(a: NDArray[Any], b: NDArray[Any], limit: int | None) -> Tally:
         tally.trouble = f"shapes differ: {b.shape}, {a.shape} in the reference"
         return tally
     first, second = (x if x.ndim > 1 else x.reshape(1, -1) for x in (a, b))
-    for index in range(min(len(first), limit or len(first))):
-        pair = (np.asarray(x[index : index + 1], np.float64) for x in (first, second))
-        tally.add(f"[{index}]", *pair)
+    tally.add_entries(first[: limit or None], second[: limit or None])
     return tally

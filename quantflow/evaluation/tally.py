@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,10 @@ from quantflow.evaluation.places import Place
 from quantflow.numerics.differences import Differences, differences
 from quantflow.numerics.distribution import divergence, is_distribution
 from quantflow.numerics.output_metrics import softmax_kl
+from quantflow.numerics.row_cosines import row_cosines
+
+_AT_ONCE = 2**18
+"""Elements of short entries that are compared at once, in float64."""
 
 WORST = 5
 """Most samples that are named as the worst."""
@@ -52,15 +58,46 @@ class Tally:
                 whole, else one vector.
         """
         found = differences(reference, other)
-        self._sums = self._sums.plus(found)
-        self._samples += 1
         cosine = found.cosine if found.elements else -1.0
-        self._cosines += cosine
-        self._cosine_min = min(self._cosine_min, cosine)
         # NaN and Inf first, then the least cosine.
         rank = (-float(found.nonfinite_apart), cosine, sample)
-        self._worst = sorted([*self._worst, rank])[:WORST]
+        self._add(found, np.array([cosine]), [rank])
         self._add_divergence(reference, other)
+
+    def add_entries(self, reference: NDArray[Any], other: NDArray[Any]) -> None:
+        """Add every entry along the first axis as a sample: ``[0]`` and so on.
+
+        Args:
+            reference, other: ``(N, ...)`` each, of which some at a time are held in float64.
+        """
+        width = prod(reference.shape[1:])
+        step = max(1, _AT_ONCE // max(1, width))
+        for start in range(0, len(reference), step):
+            a, b = (x[start : start + step] for x in (reference, other))
+            if step == 1:
+                self.add(f"[{start}]", a, b)
+            else:
+                self._add_short(start, a, b, width)
+
+    def _add_short(self, start: int, a: NDArray[Any], b: NDArray[Any], width: int) -> None:
+        x, y = (v.reshape(len(v), width).astype(np.float64) for v in (a, b))
+        cosines, apart = row_cosines(x, y)
+        worst = np.lexsort((cosines, -apart))[:WORST]
+        ranks = [(-float(apart[i]), float(cosines[i]), f"[{start + int(i)}]") for i in worst]
+        self._add(differences(x, y), cosines, ranks)
+        self._add_divergence(a, b)
+
+    def _add(
+        self,
+        found: Differences,
+        cosines: NDArray[np.float64],
+        ranks: Sequence[tuple[float, float, str]],
+    ) -> None:
+        self._sums = self._sums.plus(found)
+        self._samples += len(cosines)
+        self._cosines += float(cosines.sum())
+        self._cosine_min = min(self._cosine_min, float(cosines.min()))
+        self._worst = sorted([*self._worst, *ranks])[:WORST]
 
     def _add_divergence(self, reference: NDArray[Any], other: NDArray[Any]) -> None:
         if self._no_distribution or reference.dtype.kind != "f":
@@ -86,6 +123,8 @@ class Tally:
         if self.trouble or not self._samples:
             return head.model_copy(update={"trouble": self.trouble or "no sample was compared"})
         sums = self._sums
+        if not (sums.elements or sums.nonfinite_reference or sums.nonfinite_other):
+            return head.model_copy(update={"trouble": "it has no elements to compare"})
         known = self._kl_rows and not self._no_distribution
         figures: dict[str, object] = {
             "samples": self._samples,

@@ -108,7 +108,7 @@ def adjusted(
 
 
 def excess(point: Point, kind: PlaceKind, asked: Thresholds) -> str:
-    """In what a tensor is beyond what is asked, or nothing.
+    """In what a tensor is beyond what is asked, or nothing; a figure that is NaN is beyond.
 
     Args:
         point: what was measured.
@@ -118,15 +118,15 @@ def excess(point: Point, kind: PlaceKind, asked: Thresholds) -> str:
     if point.nonfinite_apart:
         counts = f"{point.nonfinite_other:,}, of the reference {point.nonfinite_reference:,}"
         return f"values that are NaN or Inf: {counts}"
-    if not point.max_abs_error > (point.jitter_max_abs or 0.0):  # no error, or no more than jitter
+    if point.max_abs_error <= (point.jitter_max_abs or 0.0):  # no error, or no more than jitter
         return ""
     return _output_excess(point, asked) if kind == "output" else _layer_excess(point, asked)
 
 
 def _layer_excess(point: Point, asked: Thresholds) -> str:
-    if point.cosine < asked.layer_cosine:
+    if not point.cosine >= asked.layer_cosine:
         return f"cosine {point.cosine:.6f}, expected {asked.layer_cosine} or more"
-    if point.relative_error > asked.layer_error:
+    if not point.relative_error <= asked.layer_error:
         return (
             f"relative error {point.relative_error:.3g} at cosine {point.cosine:.6f}, expected "
             f"{asked.layer_error:.3g} or less"
@@ -135,10 +135,10 @@ def _layer_excess(point: Point, asked: Thresholds) -> str:
 
 
 def _output_excess(point: Point, asked: Thresholds) -> str:
-    if point.cosine_mean < asked.output_cosine:
+    if not point.cosine_mean >= asked.output_cosine:
         return f"mean cosine {point.cosine_mean:.6f}, expected {asked.output_cosine} or more"
     limit = asked.output_error
-    if limit is not None and point.max_abs_error > limit * point.reference_absmax:
+    if limit is not None and not point.max_abs_error <= limit * point.reference_absmax:
         return (
             f"an error of {point.max_abs_error:.3g}, expected {limit} of the reference's absmax "
             f"{point.reference_absmax:.3g} or less"

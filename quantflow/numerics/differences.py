@@ -1,18 +1,24 @@
 """Sums over two tensors that should be equal, from which all their distances follow.
 
 They are float64 and add up over any parts, so that a distance over a whole set needs no tensor of
-it kept.
+it kept. Values whose squares float64 cannot hold, such as 1e200 and 1e-200, are divided by a power
+of two first, which changes no digit of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import frexp, ldexp
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.numerics.error_metrics import in_parts
+
+_SAFE = (1e-140, 1e140)
+"""Sums of squares within which the product of two of them, and the sum of many parts, is a normal
+number of float64. Those of float32 are, down to its smallest number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +27,14 @@ class Differences:
 
     Attributes:
         elements: that are finite in both.
-        dot, of_reference, of_other, noise: sums of ``x y``, ``x^2``, ``y^2`` and ``(x - y)^2``.
-        absolute: sum of ``|x - y|``.
+        dot, of_reference, of_other, noise: sums of ``x y``, ``x^2``, ``y^2`` and ``(x - y)^2``, in
+            units of ``4^exponent``.
+        absolute: sum of ``|x - y|``, in units of ``2^exponent``.
         largest: greatest ``|x - y|``.
         absmax: greatest ``|x|``.
         nonfinite_reference, nonfinite_other: how many values of each are NaN or Inf.
         nonfinite_apart: positions with a NaN, or with an Inf that the other one has not.
+        exponent: of the unit; 0 unless values are so large or small that their squares need it.
     """
 
     elements: int = 0
@@ -40,21 +48,41 @@ class Differences:
     nonfinite_reference: int = 0
     nonfinite_other: int = 0
     nonfinite_apart: int = 0
+    exponent: int = 0
 
     def plus(self, more: Differences) -> Differences:
         """Of both parts together."""
+        units = {x.exponent for x in (self, more) if x.of_reference or x.of_other}
+        unit = max(units, default=0)
+        a, b = self._in(unit), more._in(unit)
         return Differences(
+            exponent=unit,
             elements=self.elements + more.elements,
-            dot=self.dot + more.dot,
-            of_reference=self.of_reference + more.of_reference,
-            of_other=self.of_other + more.of_other,
-            noise=self.noise + more.noise,
-            absolute=self.absolute + more.absolute,
+            dot=a.dot + b.dot,
+            of_reference=a.of_reference + b.of_reference,
+            of_other=a.of_other + b.of_other,
+            noise=a.noise + b.noise,
+            absolute=a.absolute + b.absolute,
             largest=max(self.largest, more.largest),
             absmax=max(self.absmax, more.absmax),
             nonfinite_reference=self.nonfinite_reference + more.nonfinite_reference,
             nonfinite_other=self.nonfinite_other + more.nonfinite_other,
             nonfinite_apart=self.nonfinite_apart + more.nonfinite_apart,
+        )
+
+    def _in(self, unit: int) -> Differences:
+        """The same in another unit, that is no smaller unless all sums are zero."""
+        by = self.exponent - unit
+        if not by:
+            return self
+        return replace(
+            self,
+            dot=ldexp(self.dot, 2 * by),
+            of_reference=ldexp(self.of_reference, 2 * by),
+            of_other=ldexp(self.of_other, 2 * by),
+            noise=ldexp(self.noise, 2 * by),
+            absolute=ldexp(self.absolute, by),
+            exponent=unit,
         )
 
     @property
@@ -80,7 +108,10 @@ class Differences:
     @property
     def mean_abs_error(self) -> float:
         """Mean of ``|x - y|``; NaN without finite elements."""
-        return self.absolute / self.elements if self.elements else float("nan")
+        if not self.elements:
+            return float("nan")
+        with np.errstate(over="ignore"):  # the mean of differences may be beyond float64
+            return float(np.ldexp(self.absolute / self.elements, self.exponent))
 
 
 def differences(reference: NDArray[Any], other: NDArray[Any]) -> Differences:
@@ -92,18 +123,31 @@ def differences(reference: NDArray[Any], other: NDArray[Any]) -> Differences:
 
 
 def _of_part(a: NDArray[np.float64], b: NDArray[np.float64]) -> Differences:
-    of_reference, of_other = _product(a, a), _product(b, b)
-    if np.isfinite(of_reference) and np.isfinite(of_other):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        of_reference, of_other = _product(a, a), _product(b, b)
+    if _SAFE[0] < of_reference < _SAFE[1] and _SAFE[0] < of_other < _SAFE[1]:
         return _sums(a, b, of_reference, of_other)
     good_a, good_b = np.isfinite(a), np.isfinite(b)
     both = good_a & good_b
-    x, y = a[both], b[both]
     counts = Differences(
         nonfinite_reference=int((~good_a).sum()),
         nonfinite_other=int((~good_b).sum()),
         nonfinite_apart=int((~both & ~(a == b)).sum()),  # NaN is equal to nothing
     )
-    return counts.plus(_sums(x, y, _product(x, x), _product(y, y)))
+    return counts.plus(_in_own_unit(a[both], b[both]))
+
+
+def _in_own_unit(x: NDArray[np.float64], y: NDArray[np.float64]) -> Differences:
+    """The sums over finite values of any magnitude."""
+    greatest = max(_absmax(x), _absmax(y))
+    exponent = 0
+    if greatest and not _SAFE[0] < greatest * greatest < _SAFE[1]:
+        exponent = frexp(greatest)[1]
+    with np.errstate(over="ignore", under="ignore"):
+        a, b = (np.ldexp(v, -exponent) if exponent else v for v in (x, y))
+        found = _sums(a, b, _product(a, a), _product(b, b))
+        largest, absmax = np.ldexp([found.largest, found.absmax], exponent)
+    return replace(found, largest=float(largest), absmax=float(absmax), exponent=exponent)
 
 
 def _sums(
@@ -120,8 +164,12 @@ def _sums(
         noise=noise,
         absolute=float(size.sum()),
         largest=float(size.max(initial=0.0)),
-        absmax=float(max(a.max(initial=0.0), -a.min(initial=0.0))),
+        absmax=_absmax(a),
     )
+
+
+def _absmax(a: NDArray[np.float64]) -> float:
+    return float(max(a.max(initial=0.0), -a.min(initial=0.0)))
 
 
 def _product(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

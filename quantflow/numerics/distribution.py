@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantflow.numerics.error_metrics import in_parts
+
 SUM_TOLERANCE = 5e-3
 """How far from 1 the sum of probabilities may be: each of them rounded to fp16 is off by up to
 2^-11 of itself, and small ones by 2^-25."""
@@ -14,6 +16,9 @@ SUM_TOLERANCE = 5e-3
 FLOOR = 2.0**-24
 """Smaller probabilities count as this: the least number above zero that fp16 has. Without it, one
 probability that underflows would make the divergence infinite."""
+
+_ROWS = 2**16
+"""Rows that are compared at once."""
 
 
 def is_distribution(rows: NDArray[Any]) -> bool:
@@ -35,13 +40,24 @@ def divergence(reference: NDArray[Any], other: NDArray[Any]) -> tuple[float, int
         reference, other: ``(..., K)`` probabilities. A value of `other` that is not finite makes
             the sum infinite.
     """
-    p, q = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (reference, other))
-    if not np.isfinite(q).all():
-        return float("inf"), len(p)
-    p, q = (_scaled(x) for x in (p, q))
-    return float(max((p * np.log(p / q)).sum(), 0.0)), len(p)
+    p, q = (x.reshape(-1, x.shape[-1]) for x in (reference, other))
+    total = 0.0
+    for start in range(0, len(p), _ROWS):
+        part = slice(start, start + _ROWS)
+        total += _divergence(p[part], q[part])
+    return max(total, 0.0), len(p)
 
 
-def _scaled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    rows = np.maximum(rows, FLOOR)
-    return rows / rows.sum(axis=-1, keepdims=True)
+def _divergence(p: NDArray[Any], q: NDArray[Any]) -> float:
+    """Of some rows, some columns at a time: first the sums, to which all are scaled."""
+    of_p, of_q = np.zeros((2, len(p), 1))
+    for a, b in in_parts(p, q):
+        if not np.isfinite(b).all():
+            return float("inf")
+        of_p += np.maximum(a, FLOOR).sum(axis=1, keepdims=True)
+        of_q += np.maximum(b, FLOOR).sum(axis=1, keepdims=True)
+    total = 0.0
+    for a, b in in_parts(p, q):
+        x, y = np.maximum(a, FLOOR) / of_p, np.maximum(b, FLOOR) / of_q
+        total += float((x * np.log(x / y)).sum())
+    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle  # noqa: TID251  # to show that it is not read
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -332,3 +333,50 @@ def test_other_shapes_and_what_matches_nothing_are_said(tmp_path: Path) -> None:
     write(tmp_path / "three", {"z": rand(1)})
     with pytest.raises(QuantflowError, match="QF342"):
         compare(one, tmp_path / "three")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (np.full((2, 3), 1e200), np.full((2, 3), -1e200)),
+        (np.full((2, 3), 1e-200), np.full((2, 3), -1e-200)),
+        (np.full((2, 3), 1.7e308), np.full((2, 3), -1.7e308)),
+        (np.zeros((3, 0)), np.zeros((3, 0))),
+        (np.zeros((0, 3)), np.zeros((0, 3))),
+        (np.zeros(0), np.zeros(0)),
+        (np.full((2, 3), np.nan), np.full((2, 3), np.nan)),
+    ],
+)
+def test_opposites_of_any_size_and_what_is_empty_do_not_pass(
+    tmp_path: Path, a: np.ndarray, b: np.ndarray
+) -> None:
+    found = compare(write(tmp_path / "one", {"a": a}), write(tmp_path / "two", {"a": b}))
+    assert found.verdict == "fail" and found.reasons
+
+
+def test_a_tall_dump_has_the_figures_of_its_rows(tmp_path: Path) -> None:
+    # More rows than are held at once; one by one they would take minutes.
+    a, b = rand(400_001, 2), rand(400_001, 2, seed=1)
+    b[399_999] = np.nan
+    a[7], b[7] = (1, 1), (-1, -1)
+    found = compare(write(tmp_path / "one", {"a": a}), write(tmp_path / "two", {"a": b}))
+    point = found.points[0]
+    x, y = (np.delete(v, 399_999, axis=0).astype(np.float64) for v in (a, b))
+    each = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+    whole = (x * y).sum() / np.linalg.norm(x) / np.linalg.norm(y)
+    assert (point.samples, point.nonfinite_apart) == (400_001, 2)
+    assert point.worst_samples[0] == "[399999]"
+    assert point.cosine == pytest.approx(whole)
+    assert point.cosine_min == pytest.approx(-1.0)
+    assert point.cosine_mean == pytest.approx((each.sum() - 1.0) / 400_001)
+    assert point.max_abs_error == pytest.approx(np.abs(x - y).max())
+
+
+def test_a_wide_row_is_not_held_in_float64(tmp_path: Path) -> None:
+    a = np.full((1, 2**24), 2.0**-24, np.float32)  # probabilities, of which the divergence is 0
+    one = write(tmp_path / "one", {"a": a})
+    tracemalloc.start()
+    point = compare(one, one).points[0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert point.kl == pytest.approx(0.0, abs=1e-9) and peak < a.size * 8

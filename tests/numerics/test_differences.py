@@ -60,3 +60,29 @@ def test_zero_vectors_and_errors_on_zero() -> None:
     assert np.isnan(differences(one * np.nan, one).cosine)
     assert differences(one * np.inf, one * np.inf).nonfinite_apart == 0
     assert differences(one * np.inf, -one * np.inf).nonfinite_apart == 3
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1e308, 5e-324, 1e150, 1e-150, 1e90, 1e-90])
+@pytest.mark.parametrize("before", [0, 3])
+def test_values_whose_squares_are_beyond_float64(size: float, before: int) -> None:
+    zeros = np.zeros(before)
+    x, y = np.array([size, 0, size]), np.array([size, size, 0])
+    found = differences(zeros, zeros).plus(differences(x, y))
+    assert found.cosine == pytest.approx(0.5) and found.relative_error == pytest.approx(1.0)
+    assert (found.largest, found.absmax) == (size, size)
+    opposite = differences(x, -x)
+    assert opposite.cosine == -1.0 and opposite.relative_error == pytest.approx(2.0)
+    same = differences(x, x.copy())
+    assert (same.cosine, same.relative_error, same.mean_abs_error) == (1.0, 0.0, 0.0)
+    mean = differences(np.full(4, size), np.zeros(4)).mean_abs_error
+    assert mean == pytest.approx(size, rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(1e200, 1.0), (1.0, 1e-200), (1e200, 1e-200), (1e-300, 1e300)])
+def test_parts_of_any_magnitude_add_up(sizes: tuple[float, float]) -> None:
+    # Next to the larger part the smaller one counts for nothing.
+    a, b = (differences(np.array([s, s]), np.array([s, 0.0])) for s in sizes)
+    for found in (a.plus(b), b.plus(a)):
+        assert found.cosine == pytest.approx(np.sqrt(0.5))
+        assert found.relative_error == pytest.approx(np.sqrt(0.5))
+        assert found.mean_abs_error == pytest.approx(max(sizes) / 4)
