@@ -19,6 +19,7 @@ from pathlib import Path
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.record import Record
+from quantflow.artifacts.timings import TIMINGS, read_entries
 from quantflow.errors import QuantflowError, fail
 
 MANIFEST = "stage.json"
@@ -222,15 +223,10 @@ class RunDirectory:
 
     def record_time(self, stage: str, seconds: float) -> None:
         """Note in `timings.json` how long a stage took, in seconds."""
-        path = self.root / "timings.json"
-        try:
-            times = json.loads(path.read_text())
-        except (OSError, ValueError):
-            times = {}
-        if not isinstance(times, dict):
-            times = {}
+        times = read_entries(self.root)
         times[stage] = {"seconds": round(seconds, 3), "finished": time.strftime("%FT%T%z")}
-        write_atomically(path, (json.dumps(times, indent=1, sort_keys=True) + "\n").encode())
+        text = json.dumps(times, indent=1, sort_keys=True) + "\n"
+        write_atomically(self.root / TIMINGS, text.encode())
 
     def _partial(self, stage: str) -> Path:
         return self.root / f"{stage}.partial"

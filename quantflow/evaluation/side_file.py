@@ -16,6 +16,7 @@ from quantflow.errors import fail
 from quantflow.evaluation.precisions import lowered
 from quantflow.evaluation.sides import ModelSide
 from quantflow.graph.model_io import load_model
+from quantflow.graph.wiring import check_wiring
 
 
 def file_side(
@@ -28,10 +29,11 @@ def file_side(
     """An ONNX file; one in Ascend's dialect is lowered, any other one runs as it is.
 
     Raises:
-        QuantflowError: QF201 and QF202 when it cannot be read, QF211 when its inputs are not those
-            of the run's model, QF544 for a deploy model in another dialect.
+        QuantflowError: QF201 and QF202 when it cannot be read or lacks a node, QF211 when its
+            inputs are not those of the run's model, QF544 for a deploy model in another dialect.
     """
     model = load_model(path)
+    check_wiring(model, path)
     types = {node.op_type for node in model.graph}
     kind: SideKind = "float"
     if types & {"AscendQuant", "AscendDequant"}:

@@ -7,13 +7,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 
 from quantflow.config import InputConfig
 from quantflow.errors import Problem, QuantflowError, did_you_mean, fail
 from quantflow.graph.bucket import infer_shapes
 from quantflow.graph.edit import all_values
 from quantflow.graph.model_io import external_tensors, load_model
+from quantflow.graph.wiring import check_wiring
 
 _FREE = -1
 """What some exporters write for a free dimension, as they write `?` for its name."""
@@ -34,7 +34,7 @@ def read_onnx(path: Path, inputs: Mapping[str, InputConfig]) -> ir.Model:
     """
     model = load_model(path)
     _check_functions(model, path)
-    _check_wiring(model, path)
+    check_wiring(model, path)
     values = {str(v.name): v for v in model.graph.inputs if not v.is_initializer()}
     if not values:
         fail("QF201", "the model has no inputs", where=str(path), fix="export it with its inputs")
@@ -69,19 +69,6 @@ def _check_functions(model: ir.Model, path: Path) -> None:
     except CycleError as error:
         names = " calls ".join(repr(name) for _, name, _ in reversed(error.args[1]))
         fail("QF201", f"a function calls itself: {names}", where=str(path), fix="mend the export")
-
-
-def _check_wiring(model: ir.Model, path: Path) -> None:
-    """Raise QF201 for values that nothing gives, and for cycles; sort the nodes."""
-    read = [value for node in model.graph for value in node.inputs if value is not None]
-    for value in (*read, *model.graph.outputs):
-        given = value.producer() or value.is_graph_input() or value.is_initializer()
-        if not given:
-            fail("QF201", f"nothing in the model gives the value {value.name!r}", where=str(path))
-    try:
-        TopologicalSortPass()(model)
-    except ValueError as error:
-        fail("QF201", f"not a readable ONNX model: {error}", where=str(path))
 
 
 def _infer_anew(model: ir.Model) -> None:

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from quantflow.artifacts.array_files import shortened
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.weight_file import SMALL_BYTES, refer_to, weights_of, write_weights
 from quantflow.errors import fail
@@ -40,7 +41,8 @@ def load_model(path: Path) -> ir.Model:
             model = _read(path)
     except (OSError, DecodeError, ValueError, ir.serde.SerdeError) as error:
         cause = error.__cause__ or error
-        fail("QF201", f"not a readable ONNX model: {cause}", where=str(path))
+        what = f"not a readable ONNX model: {shortened(str(cause))}"
+        fail("QF201", what, where=str(path))
     for tensor in external_tensors(model):
         _check_location(tensor, path)
     return model
@@ -75,7 +77,12 @@ def external_tensors(model: ir.Model) -> Iterator[ir.ExternalTensor]:
 
 def _check_location(tensor: ir.ExternalTensor, path: Path) -> None:
     location = PurePosixPath(str(tensor.location))
-    target = (path.parent / location).resolve()
+    try:
+        target = (path.parent / location).resolve()
+        target.exists()  # which says what a later look would stumble over
+    except (OSError, RuntimeError) as error:  # a path that is too long, a loop of links
+        what = f"external data of {tensor.name!r} lies nowhere: {shortened(str(error))}"
+        fail("QF201", what, where=str(path), fix="export the model again")
     if ".." in location.parts or not target.is_relative_to(path.parent.resolve()):
         fail(
             "QF202",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from quantflow.artifacts.array_files import shortened
 from quantflow.errors import fail
+
+_DIGITS = 18
+"""Most digits of a number of bytes: more are beyond int64."""
+
+_NAME = 255
+"""Most bytes of a file's name."""
 
 
 def check_proto(model: onnx.ModelProto, path: Path) -> None:
@@ -55,6 +63,16 @@ def _tensor_problems(tensor: onnx.TensorProto) -> Iterator[tuple[str, str]]:
     yield from _text_problems("TensorProto.doc_string", tensor.doc_string)
     for entry in tensor.external_data:
         yield from _problems(entry)
-        if entry.key in ("offset", "length") and not entry.value.isdecimal():
-            what = f"{entry.key} of the external data of {tensor.name!r} is {entry.value!r}"
+        if not _may_be(entry.key, entry.value):
+            name, value = (shortened(repr(x)) for x in (tensor.name, entry.value))
+            what = f"{entry.key} of the external data of {name} is {value}"
             yield what, "export the model again"
+
+
+def _may_be(key: str, value: str | bytes) -> bool:
+    """Whether a part of where external data lies can be one: a path, or a number of bytes."""
+    if key in ("offset", "length"):
+        return value.isdigit() and value.isascii() and len(value) <= _DIGITS
+    if key == "location" and isinstance(value, str):
+        return "\0" not in value and all(len(os.fsencode(x)) <= _NAME for x in value.split("/"))
+    return True

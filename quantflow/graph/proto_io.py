@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
+from quantflow.artifacts.array_files import shortened
 from quantflow.errors import fail
 from quantflow.graph.proto_check import check_proto
 
@@ -19,9 +20,13 @@ def load_proto(path: Path) -> onnx.ModelProto:
         QuantflowError: QF201 when it is no ONNX file, or `check_proto` refuses it.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is no regular file")
         model = onnx.load(path, format="protobuf", load_external_data=False)
     except (OSError, DecodeError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        cause = (
+            error.strerror if isinstance(error, OSError) else shortened(str(error).splitlines()[0])
+        )
         fail("QF201", f"not a readable ONNX model: {cause}", where=str(path))
     check_proto(model, path)
     return model

@@ -251,7 +251,22 @@ def test_halves_of_files_that_a_kill_left_are_removed(run: RunDirectory) -> None
 # --- times -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "\udcff", '{"00_model": {"seconds": 1}}'])
+DEEP = '{"a": ' * 900 + "1" + "}" * 900
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "[]",
+        "\udcff",
+        '{"00_model": {"seconds": 1}}',
+        "[" * 10**5,
+        DEEP,
+        f'{{"a": {DEEP}}}',
+    ],
+)
 def test_times_survive_a_damaged_file(run: RunDirectory, text: str | None) -> None:
     path = run.root / "timings.json"
     if text is not None:

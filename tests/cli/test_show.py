@@ -177,8 +177,20 @@ def test_the_report_is_written_from_the_artifacts(call: Call, run: Path) -> None
     assert (run / "report.html").read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("text", ["[]", '{"a": [1]}', '{"a": {"seconds": "x"}}', "{"])
+NO_TIMINGS = [
+    "[]", '{"a": [1]}', '{"a": {"seconds": "x"}}', "{", "[" * 10**5,
+    '{"a": ' * 900 + "1" + "}" * 900,
+    '{"a": {"seconds": 1' + "0" * 400 + ', "finished": "x"}}',
+    '{"a": {"seconds": 1' + "0" * 5000 + ', "finished": "x"}}',
+    '{"a": {"seconds": NaN, "finished": "x"}}',
+    '{"a": {"seconds": 1, "finished": "\\ud800"}}',
+    '{"\\ud800": {"seconds": 1, "finished": "x"}}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_TIMINGS)
 def test_timings_of_another_shape_are_none(call: Call, run: Path, text: str) -> None:
     (run / "timings.json").write_text(text)
     answer = call("show", "timings", "--run", run, "--json")
     assert answer.code == 0 and answer.json == {}
+    assert call("show", "timings", "--run", run).code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from quantflow.errors import QuantflowError
 from quantflow.graph.model_io import load_model
 from quantflow.graph.proto_io import load_proto
+from quantflow.graph.wiring import check_wiring
 from tests.target.deploy_models import deploy_model
 
 
@@ -85,3 +87,49 @@ def test_sparse_weights_are_named(tmp_path: Path) -> None:
     model.graph.sparse_initializer.append(sparse)
     path.write_bytes(model.SerializeToString())
     assert "'wwww' is a sparse tensor" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("location", "a\0b"),
+        ("location", "x" * 5000),
+        ("location", "x/" * 5000 + "x"),
+        ("location", "loop"),
+        ("offset", "9" * 5000),
+        ("offset", "-1"),
+        ("length", "9" * 19),
+        ("length", "\u0661"),
+    ],
+)
+def test_a_place_of_external_data_that_cannot_be_is_said_shortly(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    model, path = product(), tmp_path / "m.onnx"
+    (tmp_path / "loop").symlink_to("loop")
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    place = {"location": "w.bin", "offset": "0", "length": "48"} | {key: value}
+    for name, text in place.items():
+        weight.external_data.add(key=name, value=text)
+    path.write_bytes(model.SerializeToString())
+    assert len(refusal(path)) < 500
+
+
+def test_a_pipe_and_a_directory_are_no_model(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.onnx")
+    (tmp_path / "d.onnx").mkdir()
+    for name in ("p.onnx", "d.onnx"):
+        with pytest.raises(QuantflowError, match="QF201 .*it is no regular file"):
+            load_model(tmp_path / name)
+
+
+@pytest.mark.parametrize("index", range(len(deploy_model().graph.node)))
+def test_a_model_that_lacks_a_node_is_refused_shortly(tmp_path: Path, index: int) -> None:
+    proto, path = deploy_model(), tmp_path / "m.onnx"
+    del proto.graph.node[index]
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(QuantflowError, match="QF201 nothing in the model gives") as error:
+        check_wiring(load_model(path), path)
+    assert len(str(error.value)) < 500
