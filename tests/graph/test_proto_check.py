@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from quantflow.errors import QuantflowError
+from quantflow.evaluation.side_file import file_side
 from quantflow.graph.model_io import load_model
 from quantflow.graph.proto_io import load_proto
 from quantflow.graph.wiring import check_wiring
@@ -121,7 +123,7 @@ def test_a_pipe_and_a_directory_are_no_model(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p.onnx")
     (tmp_path / "d.onnx").mkdir()
     for name in ("p.onnx", "d.onnx"):
-        with pytest.raises(QuantflowError, match="QF201 .*it is no regular file"):
+        with pytest.raises(QuantflowError, match=r"QF201 .*it is no regular file"):
             load_model(tmp_path / name)
 
 
@@ -132,4 +134,6 @@ def test_a_model_that_lacks_a_node_is_refused_shortly(tmp_path: Path, index: int
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(QuantflowError, match="QF201 nothing in the model gives") as error:
         check_wiring(load_model(path), path)
+    with pytest.raises(QuantflowError, match="QF201 nothing in the model gives"):
+        file_side(path, *[cast("Any", None)] * 4)  # before anything else is looked at
     assert len(str(error.value)) < 500
