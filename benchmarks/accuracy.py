@@ -40,6 +40,9 @@ from quantflow.stages.stage_0_model import STAGE as MODEL
 from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_2_ranges import STAGE as RANGES
 
+LEAST_SHOWN = 1e-7
+"""Distance from fp32 that the plot begins with."""
+
 EXPECTED = Path(__file__).with_name("expected_accuracy.json")
 
 
@@ -99,11 +102,12 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     )
     for panel, model in zip(panels[0], models, strict=True):
         some = [x for x in rows if x.model == model and x.way != "fp32"][::-1]
-        damage = np.array([x.damage for x in some])
+        damage = np.maximum([x.damage for x in some], LEAST_SHOWN)
         ends = np.array([[x.damage - x.low, x.high - x.damage] for x in some]).T
         panel.barh(range(len(some)), damage, xerr=np.maximum(ends, 0), color="#4c78a8")
+        panel.set_xscale("log")  # from fp16 to the worst way it is five decades
         panel.set_yticks(range(len(some)), [x.way for x in some])
-        panel.set_xlabel(f"distance from fp32: {some[0].metric}")
+        panel.set_xlabel(f"distance from fp32 ({some[0].metric}), with 95% interval")
         panel.set_title(model)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
