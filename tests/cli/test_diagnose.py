@@ -37,7 +37,7 @@ def test_a_cause_ends_in_exit_code_1_and_can_be_shown(call: Call, config: Path) 
     last = answer.out.splitlines()[-1]
     assert last.startswith("CAUSE: data 46_diagnosis | ")
     step = last.partition("next: ")[2]
-    assert step == "quantflow build-set --set set.selection=match"
+    assert step == f"quantflow build-set --config {config} --set set.selection=match"
     assert "write what helps into the configuration" in answer.err
     tried = call(*shlex.split(step)[1:], "--dry-run", "--json", "-c", config)
     assert tried.code == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantflow.cli.next_command import typed
 from tests.cli.conftest import Call
 from tests.cli.test_own_records import LABELLED, outputs
 from tests.cli.tiny_project import write_project
@@ -32,7 +33,8 @@ def test_a_missed_figure_of_the_task_is_explained_in_cosine(call: Call, labelled
         assert call(command, *common).code == 0
     before = call("diagnose", *common)
     assert before.code == 0 and "Nothing to explain" in before.out
-    assert before.out.splitlines()[-1].endswith("next: run `quantflow optimize`")
+    following = f"next: run `quantflow optimize --config {labelled}"
+    assert before.out.splitlines()[-1].endswith(f"{following}`")
     failed = call("compare", *common)
     assert failed.code == 1 and "quantflow diagnose" in failed.out.splitlines()[-1]
     found = call("diagnose", *common, "--json")
@@ -42,10 +44,10 @@ def test_a_missed_figure_of_the_task_is_explained_in_cosine(call: Call, labelled
     assert diagnosis["sentence"].startswith(f"{missed}, which is not measured here")
     assert diagnosis["finding"] != "nothing" and len(diagnosis["experiments"]) > 2
     after = call("compare", *common).out.splitlines()[-1]
-    assert diagnosis["next_step"] in after and "quantflow diagnose" not in after
+    assert typed(diagnosis["next_step"], labelled) in after and "quantflow diagnose" not in after
     allowed = call("diagnose", *common, "--set", "budget.task_drop=1")
     assert allowed.code == 0  # the comparison is of another budget
-    assert allowed.out.splitlines()[-1].endswith("next: run `quantflow optimize`")
+    assert allowed.out.splitlines()[-1].endswith(f"{following} --set budget.task_drop=1`")
 
 
 def test_a_loss_within_the_budget_is_explained_where_that_is_asked(

@@ -46,7 +46,7 @@ def test_with_json_problems_are_an_object_on_stdout(
 
 
 def test_ctrl_c_ends_in_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quantflow.cli.explain.print", _interrupt, raising=False)
+    monkeypatch.setattr("quantflow.cli.explain.say", _interrupt)
     answer = call("explain", "QF101")
     assert answer.code == 130
     assert answer.out == "" and answer.err.count("\n") == 1

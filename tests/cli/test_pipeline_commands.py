@@ -99,7 +99,11 @@ def test_after_the_conversion_both_the_comparison_and_the_files_are_next(
     for command in ("prepare", "build-set", "calibrate", "sweep", "export-onnx"):
         assert call(command, "-c", config, "-q").code == 0
     last = call("export-om", "-c", config, "-q").out.splitlines()[-1]
-    assert "`quantflow compare`" in last and "50_om" in last and "convert.py" in last
+    assert (
+        f"`quantflow compare --config {config}`" in last
+        and "50_om" in last
+        and "convert.py" in last
+    )
 
 
 def test_production_unlike_the_candidates_stops_the_run_at_once(call: Call, tmp_path: Path) -> None:
@@ -108,7 +112,7 @@ def test_production_unlike_the_candidates_stops_the_run_at_once(call: Call, tmp_
     samples = ("--set", "set.samples=30")
     answer = call("run", "-c", config, "-q", *samples)
     assert answer.code == 1
-    assert "quantflow show drift" in answer.out.splitlines()[-1]
+    assert f"quantflow show --config {config} drift" in answer.out.splitlines()[-1]
     assert not (tmp_path / "run" / "20_ranges").exists()
     tree = call("run", "-c", config, "-q", *samples, "--keep-going", "--json").json
     assert tree["exit_code"] == 1
@@ -177,7 +181,7 @@ def test_a_stage_command_says_what_it_did_and_what_is_next(call: Call, tmp_path:
     config = write_project(tmp_path)
     answer = call("prepare", "-c", config, "-q")
     assert answer.out.splitlines()[-1].startswith("DONE 00_model | ")
-    assert answer.out.endswith("next: quantflow build-set\n")
+    assert answer.out.endswith(f"next: quantflow build-set --config {config}\n")
     assert "| nothing changed |" in call("prepare", "-c", config, "-q").out
     assert "nothing changed" not in call("prepare", "-c", config, "-q", "--force").out
     tree = call("prepare", "-c", config, "-q", "--json").json

@@ -239,7 +239,7 @@ def test_watch_does_not_write_over_the_profile_it_reads(
     link.symlink_to(output)
     for place in (output, link):
         answer = call("watch", "-c", config, "-q", "--profile", output, "-o", place)
-        assert answer.code == 3 and "QF604" in answer.err and "profile that is read" in answer.err
+        assert answer.code == 3 and "QF604" in answer.err and "a file that is read" in answer.err
 
 
 def test_watch_refuses_a_configuration_that_is_not_the_run_s(

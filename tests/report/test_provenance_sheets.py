@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from quantflow.report.artifacts import Artifacts, read_artifacts
+from quantflow.report.artifacts import FOLDERS, Artifacts, read_artifacts
 from quantflow.report.provenance_sheets import (
     all_sheets,
     configuration_sheet,
@@ -17,8 +17,8 @@ from tests.report.sample_run import provenance, write_run
 
 
 def test_what_differs_between_stages_is_told_by_stage() -> None:
-    rows = configuration_sheet(provenance(), 8).rows
-    others = "00_model, 10_set, 20_ranges, 25_optimize, 30_sweep, 40_onnx, 50_om"
+    rows = configuration_sheet(provenance(), len(FOLDERS)).rows
+    others = ", ".join(name for name in FOLDERS if name != "45_compare")
     assert rows == (
         ("run.seed", "7", ""),
         ("budget.cosine_mean", "0.99", others),
@@ -27,7 +27,7 @@ def test_what_differs_between_stages_is_told_by_stage() -> None:
 
 
 def test_versions_sessions_and_seed_are_there() -> None:
-    rows = {row[0]: row[1] for row in versions_sheet(provenance(), 8).rows}
+    rows = {row[0]: row[1] for row in versions_sheet(provenance(), len(FOLDERS)).rows}
     assert rows["onnxruntime"] == "1.32.0" and rows["seed"] == "7"
     assert rows["provider"] == "CPUExecutionProvider" and rows["intra_op_num_threads"] == "2"
 
