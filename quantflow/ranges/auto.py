@@ -76,7 +76,7 @@ def choose(trials: Sequence[Trial], candidates: Mapping[str, Bounds], *, symmetr
     if not trials:
         return Choice(DEFAULT, candidates[DEFAULT], "no layer that reads it has a weight")
     judges, params = _judges(trials), _params(candidates, symmetric)
-    ruined = list[str]()
+    far, ruined = list[Judge](), list[str]()
     while True:
         errors = _promising_errors(judges, params)
         default = errors[DEFAULT]
@@ -87,30 +87,24 @@ def choose(trials: Sequence[Trial], candidates: Mapping[str, Bounds], *, symmetr
             if ruined:
                 reason += f"; {', '.join(ruined)} would ruin the rows that reach farthest"
             return Choice(DEFAULT, candidates[DEFAULT], reason)
-        if not _ruins(trials, params[best], params[DEFAULT], default):
+        far = far or _judges([Trial(rows, x.readers) for x in trials for rows in x.farthest])
+        if not _ruins(far, params[best], params[DEFAULT], default):
             reason = f"output error {gain:.0%} below that of {DEFAULT}"
             return Choice(best, candidates[best], reason)
         ruined.append(best)
         del params[best]
 
 
-def _ruins(
-    trials: Sequence[Trial], params: QuantParams, default: QuantParams, usual: float
-) -> bool:
+def _ruins(far: Sequence[Judge], params: QuantParams, default: QuantParams, usual: float) -> bool:
     """Whether a candidate makes any kind of far rows much worse than the default one does.
 
     Args:
-        trials: as of `choose`.
+        far: by each kind of rows.
         params, default: of the candidate and of the default one.
         usual: error of the default one on all rows.
     """
-    for trial in trials:
-        for rows in trial.farthest:
-            for judge in _judges([Trial(rows, trial.readers)]):
-                before, after = judge.errors([default, params])
-                if after > MOST_WORSE * max(before, usual):
-                    return True
-    return False
+    errors = [judge.errors([default, params]) for judge in far]
+    return any(after > MOST_WORSE * max(before, usual) for before, after in errors)
 
 
 def output_errors(

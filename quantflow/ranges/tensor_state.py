@@ -126,12 +126,12 @@ def _rows(part: Part, values: NDArray[np.float32], digests: Sequence[str], view:
         keys = _keys(digests, counts * len(digests))
         real = real_fields(part, fields)
         if real is None:
-            return _Rows(keys, fields.take, lambda pick: _reach(fields.middles(), 1, pick))
+            return _Rows(keys, fields.take, lambda pick: _reach(fields.middles(), pick))
         places = np.flatnonzero(real)
         return _Rows(
             keys[places],
             lambda some: fields.take(places[some]),
-            lambda pick: _reach(fields.middles(), 1, pick)[places],
+            lambda pick: _reach(fields.middles(), pick)[places],
         )
     width = part.values.shape[-1]
     if part.whole_rows:
@@ -139,12 +139,12 @@ def _rows(part: Part, values: NDArray[np.float32], digests: Sequence[str], view:
     else:
         rows = part.values.reshape(-1, width)
         counts = [len(rows) // len(digests)] * len(digests)
-    return _Rows(_keys(digests, counts), rows.__getitem__, lambda pick: _reach(rows, 1, pick))
+    return _Rows(_keys(digests, counts), rows.__getitem__, lambda pick: _reach(rows, pick))
 
 
-def _reach(values: NDArray[np.float32], axis: int, pick: Pick) -> NDArray[np.float32]:
-    """How far values go up along an axis, or down, as one list."""
-    farthest = values.max(axis=axis) if pick == "high" else -values.min(axis=axis)
+def _reach(values: NDArray[np.float32], pick: Pick) -> NDArray[np.float32]:
+    """How far values go up along the second axis, or down, as one list."""
+    farthest = values.max(axis=1) if pick == "high" else -values.min(axis=1)
     return farthest.ravel()
 
 
