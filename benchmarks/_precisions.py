@@ -16,7 +16,6 @@ from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import ClippingReport, RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.sweep_record import Measure
-from quantflow.calibration.build import task_set_name
 from quantflow.config import PinConfig
 from quantflow.evaluation.own_records import judge_records
 from quantflow.export.deploy import deploy_model
@@ -30,12 +29,12 @@ from quantflow.sensitivity.ledger import Ledger
 from quantflow.sensitivity.measures import measures_of
 from quantflow.sensitivity.policy import plan_of, policy_attention, policy_none, resolve_pins
 from quantflow.sensitivity.verification import Verifier
+from quantflow.stages.comparing_task import task_records
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
 from quantflow.stages.work_3_sweep import Parts
-from quantflow.tasks.truth import load_truth
 
 ESTIMATORS = ("minmax", "percentile", "kl", "mse")
 """Beside `auto`, which is the range in force."""
@@ -190,12 +189,10 @@ class Bench:
         return found
 
     def _task(self, runner: OnnxRuntimeRunner | FileRunner) -> tuple[float, float, float] | None:
-        config, folder = self.context.config, self.context.folder("10_set")
-        sets = {x: SampleSet(folder / x) for x in map(task_set_name, config.task_sources)}
-        if config.task is None or not sets:
+        config = self.context.config
+        if config.task is None or not config.task.sources:
             return None
-        sizes = {name: len(samples) for name, samples in sets.items()}
-        truth = load_truth(config.task, self.context.loaded.base, sizes)
+        sets, truth = task_records(self.context, config.task)
         record, dims = self.parts.record, config.target.buckets[0]
         found = judge_records(config.task, truth, sets, runner, record, dims)
         score = found.score(seed=config.run.seed)

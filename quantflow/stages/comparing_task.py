@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
 
 from quantflow.artifacts.comparison import Precision
 from quantflow.artifacts.export_record import BucketFiles
@@ -51,6 +54,19 @@ def task_result(
     return result_of_records(pairing, _judged(context, config.task, record, bucket, models))
 
 
+def task_records(context: Context, task: TaskConfig) -> tuple[dict[str, SampleSet], NDArray[Any]]:
+    """The records of a task that has its own, by set, and what they are judged by.
+
+    Raises:
+        QuantflowError: as `load_truth`.
+    """
+    folder = context.folder("10_set")
+    names = map(task_set_name, context.config.task_sources)
+    sets = {name: SampleSet(folder / name) for name in names}
+    sizes = {name: len(samples) for name, samples in sets.items()}
+    return sets, load_truth(task, context.loaded.base, sizes)
+
+
 def _judged(
     context: Context,
     task: TaskConfig,
@@ -59,14 +75,10 @@ def _judged(
     models: Precisions,
 ) -> dict[Precision, Judgement]:
     """What every precision comes to on the task's own records, one model after the other."""
-    folder = context.folder("10_set")
-    names = map(task_set_name, context.config.task_sources)
-    sets = {name: SampleSet(folder / name) for name in names}
-    sizes = {name: len(samples) for name, samples in sets.items()}
-    truth = load_truth(task, context.loaded.base, sizes)
+    sets, truth = task_records(context, task)
     runners = {REFERENCE: models.fp32, **models.others}
     there: list[Precision] = [name for name in TASK_PRECISIONS if name in runners]
-    ticks, total = itertools.count(1), sum(sizes.values()) * len(there)
+    ticks, total = itertools.count(1), sum(map(len, sets.values())) * len(there)
 
     def tick() -> None:
         context.progress("the task in fp32, fp16 and int8", next(ticks), total)
