@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import Field
 
-from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.record import Record
 from quantflow.errors import QuantflowError
 
@@ -68,11 +67,6 @@ class Provenance(Record):
         """
         kept = {name: x for name, x in self.stages.items() if outputs.get(name) == x.outputs}
         return self.model_copy(update={"stages": kept})
-
-
-def configuration_digest(configuration: dict[str, Any]) -> str:
-    """The digest that names a configuration."""
-    return value_digest(configuration)
 
 
 def read_provenance(root: Path) -> Provenance:

@@ -6,10 +6,10 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.provenance import (
     PROVENANCE,
     Made,
-    configuration_digest,
     read_provenance,
 )
 from quantflow.runtime.onnxruntime_build import session_settings
@@ -29,7 +29,7 @@ def note_provenance(context: Context, stage: str) -> None:
     configuration = _configuration(context)
     made = Made(
         outputs=context.digest_of(stage),
-        configuration=configuration_digest(configuration),
+        configuration=value_digest(configuration),
         versions={"python": platform.python_version(), **_versions()},
         platform=f"{platform.system()} {platform.machine()}",
         session=session_settings(context.config.runtime),

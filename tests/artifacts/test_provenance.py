@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.provenance import (
     PROVENANCE,
     Made,
     Provenance,
-    configuration_digest,
     read_provenance,
 )
 
@@ -16,7 +16,7 @@ from quantflow.artifacts.provenance import (
 def made(configuration: dict[str, object]) -> Made:
     return Made(
         outputs="digest",
-        configuration=configuration_digest(configuration),
+        configuration=value_digest(configuration),
         versions={"python": "3"},
         platform="Linux x86_64",
         session={},

@@ -30,6 +30,7 @@ from quantflow.artifacts.diagnosis_record import (
     GroupDamage,
     Share,
 )
+from quantflow.artifacts.digest import value_digest
 from quantflow.artifacts.drift_record import DriftReport
 from quantflow.artifacts.export_record import (
     BucketFiles,
@@ -48,7 +49,6 @@ from quantflow.artifacts.provenance import (
     PROVENANCE,
     Made,
     Provenance,
-    configuration_digest,
 )
 from quantflow.artifacts.ranges_record import (
     ClippingReport,
@@ -615,7 +615,7 @@ def provenance(outputs: dict[str, str] | None = None) -> Provenance:
         }
         of_it = Made(
             outputs=digests.get(stage, ""),
-            configuration=configuration_digest(configuration),
+            configuration=value_digest(configuration),
             versions={"python": "3.11.9", "numpy": "2.1.0", "onnxruntime": "1.32.0"},
             platform="Linux x86_64",
             session={"provider": "CPUExecutionProvider", "intra_op_num_threads": "2"},
