@@ -307,6 +307,17 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "artifact is stale",
         "It was made from another configuration or from other inputs than those in force.",
     ),
+    "QF411": ErrorCode(
+        "no result of a conversion",
+        "`quantflow export-om --collect DIR` reads DIR/result.json, which convert.py writes where "
+        "it is run, in the hand-over folder. It is missing, a link, or not what convert.py writes.",
+    ),
+    "QF412": ErrorCode(
+        "result of another run",
+        "What was converted elsewhere is taken back only when models, arguments of atc and chip "
+        "are those of this run. The run has changed since 50_om was copied, or the folder is of "
+        "another one.",
+    ),
     # 5xx ranges, plan and export
     "QF501": ErrorCode(
         "tensor does not fit the attention mask",
@@ -422,5 +433,10 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "not a complete .om file",
         "The file's header is not that of an .om file, or announces another length than the file "
         "has. A conversion that was interrupted leaves such files.",
+    ),
+    "QF703": ErrorCode(
+        "an .om file from elsewhere is not what its result says",
+        "Every .om file is verified again before it is taken over: a plain file of the announced "
+        "size and SHA-256, with a complete header, for the chip of this run.",
     ),
 }

@@ -1,10 +1,13 @@
-"""atc's error codes in plain words."""
+"""atc's error codes, and messages without one, in plain words.
+
+Travels with the hand-over folder, so: Python 3.7 and the standard library only.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class ErrorHint(NamedTuple):
@@ -14,8 +17,8 @@ class ErrorHint(NamedTuple):
     fix: str
 
 
-_CODE: Final = re.compile(r"\bE[0-9A-Z][0-9]{4}\b")
-_ERROR: Final = re.compile(_CODE.pattern + r"|(?i:\berror\b)")
+_CODE = re.compile(r"\bE[0-9A-Z][0-9]{4}\b")
+_ERROR = re.compile(r"(?i:\berror\b)")
 
 _OPTION = "check [atc.options] against the manual of your CANN version"
 _NO_PARSER = ErrorHint(
@@ -30,9 +33,13 @@ _PATH = ErrorHint(
     "a path is missing, not readable, or holds characters atc refuses",
     "use a path of letters, digits and _ - . /",
 )
+_PACKAGES = (
+    "pip install numpy decorator sympy cffi protobuf attrs pyyaml pathlib2 scipy requests "
+    "psutil absl-py"
+)
 _FILE = ErrorHint("a file cannot be opened, read or parsed", "check that it is complete")
 
-HINTS: Final[dict[str, ErrorHint]] = {
+HINTS: dict[str, ErrorHint] = {
     "E10001": ErrorHint("an option has a value that atc does not take", _OPTION),
     "E10002": ErrorHint("--input_shape cannot be read", "check target.buckets and input names"),
     "E10003": ErrorHint("an option has an invalid value", _OPTION),
@@ -74,12 +81,33 @@ HINTS: Final[dict[str, ErrorHint]] = {
     "EZ3002": _NO_KERNEL,
     "EZ3003": _NO_KERNEL,
     "EH9999": ErrorHint(
-        "a library call failed, often for want of a Python package of atc",
-        "pip install numpy decorator sympy cffi protobuf attrs pyyaml pathlib2 scipy requests "
-        "psutil absl-py",
+        "a library call failed, often for want of a Python package of atc", _PACKAGES
     ),
 }
 """Hints by code."""
+
+PATTERNS: dict[str, ErrorHint] = {
+    r"error while loading shared libraries|cannot open shared object": ErrorHint(
+        "a library was not found",
+        "source CANN's set_env.sh; without an NPU driver, put <cann>/<arch>-linux/devlib in front "
+        "of LD_LIBRARY_PATH",
+    ),
+    r"ModuleNotFoundError|ImportError|No module named": ErrorHint(
+        "a Python package of atc is missing", _PACKAGES
+    ),
+    r"No space left on device": ErrorHint("the disk is full", "free some space"),
+    r"Cannot allocate memory|bad_alloc|MemoryError|[Oo]ut of memory|\bOOM\b": ErrorHint(
+        "memory ran out", "convert one model at a time; lower TE_PARALLEL_COMPILER"
+    ),
+    r"Permission denied": ErrorHint("a file may not be read or written", "check its owner"),
+    r"[Ss]egmentation fault|core dumped": ErrorHint(
+        "atc crashed", "see ~/ascend/log/**/plog-*.log for what came before"
+    ),
+    r"(?i:not supported|unsupported|not support\b)": ErrorHint(
+        "atc does not support something", "see the line, and ~/ascend/log/**/plog-*.log"
+    ),
+}
+"""Hints for lines that have no code, by regular expression; the first that matches counts."""
 
 
 def error_codes(text: str) -> list[str]:
@@ -88,14 +116,21 @@ def error_codes(text: str) -> list[str]:
 
 
 def tells_an_error(line: str) -> bool:
-    """Whether a line of atc's output holds an error code, or calls itself an error."""
-    return _ERROR.search(line) is not None
+    """Whether a line of atc's output holds an error code, or otherwise tells an error."""
+    return bool(_CODE.search(line) or _ERROR.search(line) or pattern_hint(line))
+
+
+def pattern_hint(line: str) -> ErrorHint | None:
+    """The hint for a line without a code, if it is of a known pattern."""
+    return next((hint for pattern, hint in PATTERNS.items() if re.search(pattern, line)), None)
 
 
 def explain(codes: Iterable[str]) -> str:
     """The codes in one sentence each; a code without a hint stands by itself."""
-    parts = [
-        f"{code}: {HINTS[code].cause} ({HINTS[code].fix})" if code in HINTS else code
-        for code in codes
-    ]
+    parts = [f"{code}: {in_words(HINTS[code])}" if code in HINTS else code for code in codes]
     return "; ".join(parts)
+
+
+def in_words(hint: ErrorHint) -> str:
+    """A hint as text: the cause, and in brackets what to do."""
+    return f"{hint.cause} ({hint.fix})"

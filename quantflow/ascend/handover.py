@@ -1,53 +1,59 @@
-"""The hand-over folder: everything that converts the model on a machine that has atc.
+"""The hand-over folder: everything that converts the models on a machine that has atc.
 
-It holds the deploy models, the files that options name, `conversions.json` with the exact arguments
-of atc, and `convert.py`, a copy of `handover_script`, which needs nothing but Python 3.7.
+It holds the models, the files that options name, `conversions.json` with the exact arguments of
+atc, and `convert.py` with its parts, which need nothing but Python 3.7.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 from quantflow.artifacts.atomic import write_atomically
-from quantflow.artifacts.export_record import BucketFiles, ExportRecord
+from quantflow.artifacts.digest import file_digest, value_digest
+from quantflow.artifacts.model_record import ModelRecord
 from quantflow.ascend.command import atc_arguments
-from quantflow.ascend.error_hints import HINTS
+from quantflow.ascend.handover_files import FORMAT, PLAN
 from quantflow.ascend.option_files import option_files, travelling_name
+from quantflow.ascend.planned import PlannedConversion, WantedConversion, inside, node_layers
 from quantflow.config import LoadedConfig
 from quantflow.errors import fail
 from quantflow.graph.from_onnx import external_files
+from quantflow.graph.model_io import load_model
+from quantflow.target.parser_renames import parser_suffixes
 
 SCRIPT = "convert.py"
-PLAN = "conversions.json"
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedConversion:
-    """One bucket's conversion, ready to run in the hand-over folder.
-
-    Attributes:
-        bucket: its name, which is also the .om file's name without suffix.
-        arguments: of atc; paths are relative to the folder.
-    """
-
-    bucket: str
-    arguments: tuple[str, ...]
+PARTS: Final = (
+    *("__init__.py", "at_once.py", "convert_one.py", "error_hints.py", "error_places.py"),
+    *("handover_files.py", "handover_run.py", "om_check.py", "run_atc.py"),
+)
+"""Modules of this package that `convert.py` is made of."""
+PARTS_FOLDER: Final = "convert_parts"
+MOST_NODES: Final = 20_000
+LONGEST_NAME: Final = 500
+"""Of the table of nodes and layers in conversions.json: further nodes are not told."""
 
 
 def write_handover(
-    loaded: LoadedConfig, export: ExportRecord, export_dir: Path, out_dir: Path
-) -> list[PlannedConversion]:
-    """Write the folder and return what `convert.py` will run, bucket by bucket.
+    loaded: LoadedConfig,
+    wanted: Sequence[WantedConversion],
+    record: ModelRecord | None,
+    out_dir: Path,
+) -> tuple[list[PlannedConversion], dict[str, str]]:
+    """Write the folder.
 
     Args:
         loaded: the configuration.
-        export: what stage 4 wrote.
-        export_dir: where it wrote it.
+        wanted: what is to be converted.
+        record: gives the layers that nodes belong to; None where there is none.
         out_dir: the folder; it exists.
+
+    Returns:
+        What `convert.py` will run, one by one, and the layer of every node, see `node_layers`.
 
     Raises:
         QuantflowError: QF401 when a file of stage 4 is missing, QF402 when its record names a file
@@ -58,59 +64,78 @@ def write_handover(
         placed[option] = travelling_name(option, path)
         if path.is_file():  # preflight reports one that is not
             _copy(path, out_dir / placed[option])
-    planned = [
-        _place_bucket(loaded, bucket, export_dir, out_dir, placed) for bucket in export.buckets
-    ]
-    write_atomically(out_dir / PLAN, _plan_text(loaded, planned).encode())
-    script = files("quantflow.ascend").joinpath("handover_script.py").read_bytes()
-    write_atomically(out_dir / SCRIPT, script)
-    return planned
+    planned = [_place(loaded, conversion, out_dir, placed) for conversion in wanted]
+    layers: dict[str, str] = {}
+    for model in dict.fromkeys(conversion.files.deploy for conversion in wanted):
+        layers = {**node_layers(record, load_model(out_dir / model)), **layers}
+    write_atomically(out_dir / PLAN, _plan_text(loaded, planned, layers).encode())
+    package = files("quantflow.ascend")
+    write_atomically(out_dir / SCRIPT, package.joinpath("handover_script.py").read_bytes())
+    for name in PARTS:
+        content = package.joinpath(name).read_bytes()
+        write_atomically(out_dir / PARTS_FOLDER / name, content)
+    return planned, layers
 
 
-def _place_bucket(
-    loaded: LoadedConfig,
-    bucket: BucketFiles,
-    export_dir: Path,
-    out_dir: Path,
-    placed: dict[str, str],
+def _place(
+    loaded: LoadedConfig, wanted: WantedConversion, out_dir: Path, placed: dict[str, str]
 ) -> PlannedConversion:
-    _inside(out_dir, bucket.name)
-    deploy = _inside(export_dir, bucket.deploy)
-    _copy(deploy, out_dir / bucket.deploy)
-    for data in external_files(deploy):
-        _copy(data, out_dir / data.relative_to(export_dir))
-    if bucket.keep_dtype is not None:
-        _copy(_inside(export_dir, bucket.keep_dtype), out_dir / bucket.keep_dtype)
+    inside(out_dir, wanted.name)
+    model = inside(wanted.folder, wanted.files.deploy)
+    names = [wanted.files.deploy, *placed.values()]
+    _copy(model, out_dir / wanted.files.deploy)
+    for data in external_files(model):
+        names.append(data.relative_to(wanted.folder).as_posix())
+        _copy(data, out_dir / names[-1])
+    if wanted.files.keep_dtype is not None:
+        names.append(wanted.files.keep_dtype)
+        if wanted.keep_dtype_text is None:
+            _copy(inside(wanted.folder, names[-1]), out_dir / names[-1])
+        else:
+            write_atomically(inside(out_dir, names[-1]), wanted.keep_dtype_text.encode())
     arguments = atc_arguments(
         loaded.config,
-        bucket,
-        model_path=bucket.deploy,
-        output=bucket.name,
-        keep_dtype=bucket.keep_dtype,
+        wanted.files,
+        model_path=wanted.files.deploy,
+        output=wanted.name,
+        keep_dtype=wanted.files.keep_dtype,
         option_files=placed,
     )
-    return PlannedConversion(bucket.name, tuple(arguments))
+    there = sorted(name for name in names if (out_dir / name).is_file())
+    digests = {name: file_digest(out_dir / name) for name in there}
+    chip = loaded.config.target.chip
+    return PlannedConversion(
+        wanted=wanted,
+        arguments=tuple(arguments),
+        digests=digests,
+        digest=value_digest({"arguments": arguments, "chip": chip, "files": digests}),
+    )
 
 
-def _plan_text(loaded: LoadedConfig, planned: list[PlannedConversion]) -> str:
+def _plan_text(
+    loaded: LoadedConfig, planned: Sequence[PlannedConversion], layers: Mapping[str, str]
+) -> str:
+    names = sorted(name for name in layers if len(name) + len(layers[name]) <= LONGEST_NAME)
     plan = {
+        "format": FORMAT,
         "atc": loaded.config.atc.executable,
         "soc_version": loaded.config.target.chip,
         "timeout_s": loaded.config.atc.timeout_s,
         "conversions": [
-            {"bucket": entry.bucket, "arguments": list(entry.arguments)} for entry in planned
+            {
+                "name": x.name,
+                "bucket": x.wanted.bucket,
+                "kind": x.wanted.kind,
+                "arguments": list(x.arguments),
+                "files": x.digests,
+                "digest": x.digest,
+            }
+            for x in planned
         ],
-        "hints": {code: f"{hint.cause} ({hint.fix})" for code, hint in HINTS.items()},
+        "layers": {name: layers[name] for name in names[:MOST_NODES]},
+        "suffixes": sorted(parser_suffixes()),
     }
     return json.dumps(plan, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _inside(directory: Path, name: str) -> Path:
-    """`name` below `directory`, refused where it would leave it."""
-    path = directory / name
-    if not name or not path.resolve().is_relative_to(directory.resolve()):
-        fail("QF402", f"{name!r} does not lie in {directory.name}", where="export.json")
-    return path
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import onnx_ir as ir
-
 from quantflow.artifacts.comparison import Comparison
-from quantflow.artifacts.export_record import BucketFiles
-from quantflow.artifacts.om_record import OmStatus
-from quantflow.graph.model_io import load_model
+from quantflow.artifacts.om_manifest import ManifestBucket, OmManifest
+from quantflow.artifacts.om_record import OmRecord, OmStatus, elsewhere_text
+from quantflow.ascend.manifest import MANIFEST
 
 README = "README.txt"
 
@@ -24,9 +22,24 @@ _STATUS: dict[OmStatus, str] = {
 _CONVERT = """\
 CONVERT
 On a machine with CANN, source its set_env.sh, then
-    python3 convert.py [bucket ...]
-It runs atc with the arguments in conversions.json and writes <bucket>.om, logs/<bucket>.log and
-result.json. It needs Python 3.7 or later and nothing else.
+    python3 convert.py [--parallel N] [--force] [name ...]
+It runs atc with the arguments in conversions.json and writes <bucket>.om (INT8), <bucket>_fp16.om
+(the model that it replaces, to compare with), logs/<name>.log and result.json. A name is a bucket
+or one conversion. It needs Python 3.7 or later and nothing else, refuses models that are not those
+of conversions.json, and goes on where it was interrupted. Exit codes: 0 every INT8 model was
+converted, 2 an unknown name or a changed file, 3 no atc, 4 a conversion failed, 130 interrupted.
+Then bring the folder back, and where it was made run
+    quantflow export-om --collect FOLDER
+which verifies every .om file again and takes it over.
+"""
+
+_SERVE = """\
+SERVE
+manifest.json says what to load: chip, and by bucket its dims, inputs and outputs, and file, SHA-256
+and size of the INT8 and the fp16 .om; null while there is none, so convert.py leaves it as it is
+and --collect writes it anew. A request goes to the first bucket whose dims are all at least its
+own; the smallest come first. Names, order and dtypes of inputs and outputs are those of the ONNX
+model; options of atc such as output_type change them. All buckets are made by one precision plan.
 """
 
 _CHECK = """\
@@ -48,48 +61,44 @@ above, and with int8/ no worse than that; do not expect it bit for bit.
 
 def write_readme(
     folder: Path,
-    status: OmStatus,
-    buckets: Sequence[BucketFiles],
+    record: OmRecord,
     without_samples: Sequence[str],
     comparison: Comparison | None,
 ) -> None:
     """Write `README.txt` beside the deploy models.
 
     Args:
-        folder: the hand-over folder, which holds them.
-        status: what came of the conversion.
-        buckets: all of them.
+        folder: the hand-over folder, which holds them and `manifest.json`.
+        record: what came of the conversions.
         without_samples: names of buckets that no evaluation sample fits.
         comparison: gives the cosine to expect; None before the models were compared.
     """
+    manifest = OmManifest.read(folder / MANIFEST)
     missing = [f"No evaluation sample fits {name}: it has no file.\n" for name in without_samples]
     parts = [
         "INT8 models for Huawei Ascend, written by quantflow\n",
-        f"At the time of writing: {_STATUS[status]}\n",
+        f"At the time of writing: {_STATUS[record.status]}\n{''.join(_claims(record))}",
         _CONVERT,
+        _SERVE,
         "INPUTS AND OUTPUTS\nIn the order of the graph, with static shapes:\n"
-        + "".join(f"{line}\n" for bucket in buckets for line in _boundary(folder, bucket)),
+        + "".join(f"{line}\n" for bucket in manifest.buckets for line in _boundary(bucket)),
         _CHECK + "".join(missing),
         _expected(comparison) + _EXPECT,
     ]
     (folder / README).write_text("\n".join(parts), encoding="utf-8")
 
 
-def _boundary(folder: Path, bucket: BucketFiles) -> Iterator[str]:
-    graph = load_model(folder / bucket.deploy).graph
-    inputs = [value for value in graph.inputs if not value.is_initializer()]
-    rows = [("input", *_described(value)) for value in inputs]
-    rows += [("output", *_described(value)) for value in graph.outputs]
-    width = max(len(name) for _, name, _, _ in rows)
-    yield f"{bucket.name} ({bucket.deploy})"
-    for kind, name, dtype, shape in rows:
-        yield f"    {kind:6}  {name:{width}}  {dtype:8}  {shape}"
+def _claims(record: OmRecord) -> Iterator[str]:
+    for where in record.elsewhere:
+        yield f"Converted on another machine: {elsewhere_text(where)}.\n"
 
 
-def _described(value: ir.Value) -> tuple[str, str, str]:
-    dtype = value.dtype.numpy().name if value.dtype is not None else "?"
-    shape = ",".join(map(str, value.shape.dims)) if value.shape is not None else "?"
-    return str(value.name), dtype, shape
+def _boundary(bucket: ManifestBucket) -> Iterator[str]:
+    tensors = [("input", x) for x in bucket.inputs] + [("output", x) for x in bucket.outputs]
+    width = max(len(tensor.name) for _, tensor in tensors)
+    yield bucket.name
+    for kind, x in tensors:
+        yield f"    {kind:6}  {x.name:{width}}  {x.dtype:8}  {','.join(map(str, x.shape))}"
 
 
 def _expected(comparison: Comparison | None) -> str:

@@ -1,60 +1,69 @@
-"""Runs atc and judges what it left behind.
+"""Runs atc and judges what it said.
 
 atc writes everything to stdout. A conversion counts only when exit code, success line and the .om
 file agree, since each of them alone has been seen to say yes when another said no.
+
+Travels with the hand-over folder, so: Python 3.7 and the standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import NamedTuple
 
-from quantflow.artifacts.om_record import OmStatus
-from quantflow.ascend.error_hints import error_codes, explain, tells_an_error
-from quantflow.ascend.om_file import read_om_header
-from quantflow.errors import QuantflowError
+from .error_hints import error_codes, explain, in_words, pattern_hint, tells_an_error
 
-SUCCESS_LINE: Final = "ATC run success"
-KEPT_LINES: Final = 400
-"""Lines of output kept in memory; the log has all of them."""
-QUOTED_CHARACTERS: Final = 300
+SUCCESS_LINE = "ATC run success"
+QUOTED_CHARACTERS = 300
 """Of atc's first error line."""
-OM_SUFFIXES: Final = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
+KEPT_LINES = 50
+"""Lines that tell errors, and those that follow them, kept in memory; the log has all."""
+FOLLOWING_LINES = 8
+"""Lines after one with a code that still belong to its message."""
+LONGEST_LINE = 65536
+"""Characters after which a line is taken apart."""
+OM_SUFFIXES = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
 """What atc appends to ``--output``, depending on version and model."""
 
-_GRACE_S: Final = 5.0
-_POLL_S: Final = 0.2
+_GRACE_S = 5.0
+_POLL_S = 0.2
+_VERSION = re.compile(r"(?i)\b(?:atc|cann|toolkit)\b.*\bversion\b.*\d")
+_UNPRINTABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
-class AtcOutcome:
+class Stopped(Exception):
+    """A run was ended because all of them were."""
+
+
+class AtcOutcome(NamedTuple):
     """What one run of atc said.
 
     Attributes:
         exit_code: negative when a signal ended it.
-        lines: the last lines of its output.
         success_line: whether it announced success.
         error_codes: codes in its output, in order of first appearance.
+        error_lines: the first lines that tell errors, with some that follow one with a code.
+        first_error: the first line with a code, else the first that tells an error, or empty.
+        version: the first line that tells a version of atc or CANN, or empty.
         timed_out: whether it was ended for taking too long.
-        first_error: the first line that tells an error, or empty.
     """
 
     exit_code: int
-    lines: tuple[str, ...]
     success_line: bool
     error_codes: tuple[str, ...]
-    timed_out: bool
+    error_lines: tuple[str, ...]
     first_error: str
+    version: str
+    timed_out: bool
 
 
 def run_atc(
@@ -65,6 +74,7 @@ def run_atc(
     timeout_s: float,
     log_path: Path,
     on_line: Callable[[str], None],
+    stop: threading.Event | None = None,
 ) -> AtcOutcome:
     """Run atc in a process group of its own, without a shell.
 
@@ -75,20 +85,23 @@ def run_atc(
         timeout_s: seconds after which the whole group is ended.
         log_path: where the output is kept.
         on_line: is told every line as it comes.
+        stop: ends the run when it is set.
 
     An exception in between, KeyboardInterrupt among them, ends the group before it goes on.
+
+    Raises:
+        OSError: when atc cannot be started, or its log not be written.
+        Stopped: when `stop` was set.
     """
-    lines: deque[str] = deque(maxlen=KEPT_LINES)
-    codes: dict[str, None] = {}
-    success, first_error = False, ""
+    heard = _Heard()
     log_path.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [executable, *arguments],
-        cwd=cwd,
+        cwd=str(cwd),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        universal_newlines=True,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
@@ -96,35 +109,55 @@ def run_atc(
     deadline = time.monotonic() + timeout_s
     try:
         with log_path.open("w", encoding="utf-8") as log:
-            for line in _lines_until(process, deadline):
+            for line in _lines_until(process, deadline, stop):
                 log.write(line + "\n")
-                lines.append(line)
-                codes |= dict.fromkeys(error_codes(line))
-                success = success or SUCCESS_LINE in line
-                if not first_error and tells_an_error(line):
-                    first_error = line.strip()[:QUOTED_CHARACTERS]
-                on_line(line)
+                text = _UNPRINTABLE.sub("", line)
+                heard.line(text)
+                on_line(text)
         timed_out = process.poll() is None
     finally:
         _end_group(process)
     return AtcOutcome(
-        process.returncode, tuple(lines), success, tuple(codes), timed_out, first_error
+        process.returncode,
+        heard.success,
+        tuple(heard.codes),
+        tuple(heard.errors),
+        (heard.coded or heard.uncoded).strip()[:QUOTED_CHARACTERS],
+        heard.version.strip()[:QUOTED_CHARACTERS],
+        timed_out,
     )
 
 
-def judge(outcome: AtcOutcome, om_path: Path | None, soc_version: str) -> tuple[OmStatus, str]:
-    """Whether a run converted the model, and if not, why.
+def problem_of(outcome: AtcOutcome, timeout_s: float) -> str:
+    """What of a run alone says that it did not convert the model; empty where nothing does."""
+    if outcome.timed_out:
+        return f"atc took longer than {timeout_s} s (atc.timeout_s) and was ended"
+    if outcome.exit_code != 0:
+        said = "although it announced success" if outcome.success_line else "without success"
+        number = outcome.exit_code
+        if number < 0:
+            memory = ", which happens where memory runs out" if number == -signal.SIGKILL else ""
+            return f"atc was ended by signal {-number}{memory}, {said}"
+        return f"atc ended with exit code {number}, {said}"
+    if not outcome.success_line:
+        return "atc ended with exit code 0 but never announced success"
+    return ""
+
+
+def failure_text(problem: str, outcome: AtcOutcome, places: Sequence[str], log: str) -> str:
+    """Why a conversion failed, in one line.
 
     Args:
+        problem: of the run or of its .om file.
         outcome: of the run.
-        om_path: the file it wrote, None when there is none.
-        soc_version: the chip it was asked to compile for.
+        places: that its messages name, see `error_places`.
+        log: where the output is.
     """
-    problem = _process_problem(outcome) or _file_problem(om_path, soc_version)
-    if not problem:
-        return "converted", ""
     said = f"atc said {outcome.first_error!r}" if outcome.first_error else ""
-    return "failed", "; ".join(filter(None, (problem, said, explain(outcome.error_codes))))
+    where = f"that is {', '.join(places)}" if places else ""
+    hint = None if outcome.error_codes else pattern_hint(outcome.first_error)
+    hints = explain(outcome.error_codes) if hint is None else in_words(hint)
+    return "; ".join(filter(None, (problem, said, where, hints, f"log: {log}")))
 
 
 def om_candidates(output: Path) -> list[Path]:
@@ -137,31 +170,33 @@ def find_om(output: Path) -> Path | None:
     return next((path for path in om_candidates(output) if path.is_file()), None)
 
 
-def _process_problem(outcome: AtcOutcome) -> str:
-    if outcome.timed_out:
-        return "atc took longer than atc.timeout_s and was ended"
-    if outcome.exit_code != 0:
-        said = "although it announced success" if outcome.success_line else "without success"
-        return f"atc ended with exit code {outcome.exit_code}, {said}"
-    if not outcome.success_line:
-        return "atc ended with exit code 0 but never announced success"
-    return ""
+class _Heard:
+    """What is noticed line by line."""
+
+    def __init__(self) -> None:
+        self.success = False
+        self.codes: dict[str, None] = {}
+        self.errors: list[str] = []
+        self.coded = self.uncoded = self.version = ""
+        self._following = 0
+
+    def line(self, line: str) -> None:
+        found = error_codes(line)
+        self.codes.update(dict.fromkeys(found))
+        self.success = self.success or SUCCESS_LINE in line
+        self.coded = self.coded or (line if found else "")
+        tells = bool(found) or tells_an_error(line)
+        self.uncoded = self.uncoded or (line if tells else "")
+        self._following = FOLLOWING_LINES if found else self._following - 1
+        if (tells or self._following > 0) and len(self.errors) < KEPT_LINES:
+            self.errors.append(line)
+        if not self.version and _VERSION.search(line):
+            self.version = line
 
 
-def _file_problem(om_path: Path | None, soc_version: str) -> str:
-    if om_path is None:
-        return "atc announced success but wrote no .om file"
-    try:
-        header = read_om_header(om_path)
-    except QuantflowError as error:
-        return error.problems[0].what
-    compiled_for = header.soc_version
-    if compiled_for is not None and compiled_for.lower() != soc_version.lower():
-        return f"the .om file is for {compiled_for}, not {soc_version}"
-    return ""
-
-
-def _lines_until(process: subprocess.Popen[str], deadline: float) -> Iterator[str]:
+def _lines_until(
+    process: subprocess.Popen[str], deadline: float, stop: threading.Event | None
+) -> Iterator[str]:
     """Lines of output until it ends, the process does, or the deadline passes.
 
     A thread reads, so that a silent atc cannot outlive its deadline and a grandchild that keeps
@@ -171,6 +206,8 @@ def _lines_until(process: subprocess.Popen[str], deadline: float) -> Iterator[st
     threading.Thread(target=_read_lines, args=(process, queue), daemon=True).start()
     ended = False
     while time.monotonic() < deadline:
+        if stop is not None and stop.is_set():
+            raise Stopped
         try:
             line = queue.get(timeout=_POLL_S)
         except Empty:
@@ -188,7 +225,7 @@ def _lines_until(process: subprocess.Popen[str], deadline: float) -> Iterator[st
 def _read_lines(process: subprocess.Popen[str], queue: SimpleQueue[str | None]) -> None:
     assert process.stdout is not None
     with process.stdout as stream:
-        for line in stream:
+        for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
             queue.put(line.rstrip("\r\n"))
     queue.put(None)
 

@@ -8,6 +8,7 @@ from quantflow.cli.compare import compare
 from quantflow.cli.diagnose import diagnose
 from quantflow.cli.doctor import doctor
 from quantflow.cli.explain import explain
+from quantflow.cli.export_om import export_om
 from quantflow.cli.from_qdq import from_qdq
 from quantflow.cli.init import init
 from quantflow.cli.lint import lint
@@ -127,11 +128,13 @@ Examples:
         """Convert to .om with atc, or write the hand-over folder.
 
 The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no
-atc, 4 when a conversion failed.
+atc, 4 when a conversion failed. What convert.py then made of that folder is taken back by
+--collect, after every .om file was verified again.
 
 \b
 Examples:
   quantflow export-om
+  quantflow export-om --collect run/50_om
   quantflow export-om --set target.chip=Ascend310B1
 """,
     ),
@@ -169,7 +172,8 @@ def quantflow(
 app.command()(init)
 app.command()(doctor)
 app.command("from-qdq")(from_qdq)
+_OWN = {"compare": compare, "export-om": export_om}
 for _name, (_folder, _help) in STAGE_COMMANDS.items():
-    app.command(_name, help=_help)(compare if _name == "compare" else stage_command(_folder))
+    app.command(_name, help=_help)(_OWN.get(_name) or stage_command(_folder))
 for _command in (diagnose, run, profile, watch, report, show, lint, explain):
     app.command()(_command)

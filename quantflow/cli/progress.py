@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from quantflow.cli.output import remark
-from quantflow.progress import Progress, no_progress
+from quantflow.progress import DETAIL, Progress, no_progress
 
 LINE_INTERVAL_S = 10.0
 """Seconds between plain lines, but for the ends of pieces of work."""
@@ -40,8 +40,8 @@ def plain_lines(
     def progress(label: str, done: int, total: int) -> None:
         nonlocal current, started, ended, written
         now = clock()
-        if label != current:
-            current, started, ended = label, now, False
+        if label.partition(DETAIL)[0] != current:
+            current, started, ended = label.partition(DETAIL)[0], now, False
         finished = 0 < total <= done
         # Work whose extent shows on the way may come to an end more than once.
         if now - written >= LINE_INTERVAL_S or (finished and not ended):
@@ -79,9 +79,10 @@ def _bars() -> Generator[Progress]:
 
         def progress(label: str, done: int, total: int) -> None:
             nonlocal current, task
-            if label != current:  # work is done one piece after the other
+            work = label.partition(DETAIL)[0]
+            if work != current:  # work is done one piece after the other
                 bars.remove_task(task)
-                current, task = label, bars.add_task(label, total=total or None)
-            bars.update(task, completed=done, total=total or None)
+                current, task = work, bars.add_task(work, total=total or None)
+            bars.update(task, description=label, completed=done, total=total or None)
 
         yield progress

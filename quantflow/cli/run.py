@@ -206,6 +206,7 @@ def _as_json(
 
 
 def _facts_line(artifacts: Artifacts) -> str:
+    from quantflow.artifacts.om_record import elsewhere_text
     from quantflow.report.sheet import cosine_text, share_text
 
     facts: list[str] = []
@@ -219,6 +220,9 @@ def _facts_line(artifacts: Artifacts) -> str:
         facts.append(f"parity: {artifacts.parity.verdict}, least cosine {cosine}")
     if artifacts.om is not None:
         facts.append(f"om: {artifacts.om.status}")
+        facts += [
+            f"converted on another machine: {elsewhere_text(x)}" for x in artifacts.om.elsewhere
+        ]
     return " | ".join(facts)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -70,8 +72,14 @@ def stage_command(folder: str) -> Callable[..., None]:
     return command
 
 
-def run_one(folder: str, options: Options, workers: Workers) -> int:
+def run_one(folder: str, options: Options, workers: Workers, collect: Path | None = None) -> int:
     """Run one stage and show its result.
+
+    Args:
+        folder: of the stage.
+        options: as given.
+        workers: who can help.
+        collect: where `convert.py` ran, for `50_om` to be made of that.
 
     Returns:
         The exit status.
@@ -88,6 +96,10 @@ def run_one(folder: str, options: Options, workers: Workers) -> int:
             explain_why(context, folder)
         with context.run.locked():
             with refreshed(context.run):
+                if collect is not None:
+                    from quantflow.stages.stage_5_om import collecting
+
+                    stage, context = collecting(collect), replace(context, force=True)
                 outcome = run_stage(context, stage)
             say_kept(outcome)
             say_discarded(outcome)

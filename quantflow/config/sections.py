@@ -530,11 +530,16 @@ class AtcConfig(Section):
         executable: name or path of atc.
         options: further options of atc, without the leading dashes.
         timeout_s: seconds after which a conversion is ended.
+        baseline: whether the fp16 model that the INT8 one replaces is converted too, to compare
+            both on an NPU.
+        parallel: conversions at a time; each takes several processes and GBs of memory.
     """
 
     executable: str = "atc"
     options: dict[str, str | Annotated[int, Field(strict=True)]] = {}
     timeout_s: int = Field(strict=True, default=3600, ge=1)
+    baseline: bool = True
+    parallel: int = Field(strict=True, default=1, ge=1, le=16)
 
 
 class Config(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
-from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.om_record import OmRecord, elsewhere_text
 from quantflow.report.sheet import (
     Sheet,
     cosine_text,
@@ -109,6 +109,8 @@ def findings_sheet(om: OmRecord) -> Sheet:
 
 
 def conversions_sheet(om: OmRecord) -> Sheet:
-    """How each bucket's conversion went."""
-    rows = [(x.bucket, x.status, x.om or "-", x.reason) for x in om.conversions]
-    return Sheet("Conversion", ("bucket", "status", ".om file", "reason"), "llll", tuple(rows))
+    """How each conversion went."""
+    rows = [(x.name, x.kind, x.status, x.om or "-", x.reason) for x in om.conversions]
+    head = ("conversion", "kind", "status", ".om file", "reason")
+    note = " ".join(f"Converted on another machine: {elsewhere_text(x)}." for x in om.elsewhere)
+    return Sheet("Conversion", head, "lllll", tuple(rows), note)

@@ -53,4 +53,5 @@ def facts(artifacts: Artifacts) -> Iterator[tuple[str, str, str]]:
     if artifacts.parity is not None:
         yield "parity", cosine_text(artifacts.parity.cosine_min), "least cosine of any layer"
     if artifacts.om is not None:
-        yield "OM", artifacts.om.status, f"{len(artifacts.om.conversions)} bucket(s)"
+        buckets = sum(x.kind == "int8" for x in artifacts.om.conversions)
+        yield "OM", artifacts.om.status, f"{buckets} bucket(s)"

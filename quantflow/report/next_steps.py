@@ -52,14 +52,15 @@ def _missing_command(artifacts: Artifacts) -> str:
 
 def _om_steps(om: OmRecord) -> list[str]:
     if om.status == "not-converted":
-        return ["copy 50_om to a machine that has CANN and run `python3 convert.py` in it"]
+        there = "copy 50_om to a machine that has CANN and run `python3 convert.py` in it"
+        return [f"{there}; then `quantflow export-om --collect FOLDER` here"]
+    failed = [x for x in om.conversions if x.status in ("failed", "refused")]
     steps = [
-        f"conversion of {x.bucket}: {x.reason}"
-        for x in om.conversions
-        if x.status in ("failed", "refused")
+        f"conversion of {x.name}: {x.reason}"
+        for x in sorted(failed, key=lambda x: x.kind != "int8")
     ]
     return steps + [
         f"load 50_om/{x.om} on the NPU and measure latency and accuracy there"
         for x in om.conversions
-        if x.status == "converted"
+        if x.status == "converted" and x.kind == "int8"
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quantflow.artifacts.om_record import OmStatus
+from quantflow.artifacts.om_record import OmStatus, elsewhere_text
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.gates import Gate, all_gates
 
@@ -27,7 +27,11 @@ def verdict_line(artifacts: Artifacts) -> str:
     if artifacts.om is None:
         so_far = f"{_passed(gates)}, but " if gates else ""
         return f"Nothing to ship yet: {so_far}stages are still to run."
-    return _CONVERTED[artifacts.om.status].format(passed=_passed(gates))
+    line = _CONVERTED[artifacts.om.status].format(passed=_passed(gates))
+    if artifacts.om.status == "converted" and artifacts.om.elsewhere:
+        hosts = "; ".join(elsewhere_text(x) for x in artifacts.om.elsewhere)
+        line = f"{line[:-1]}, converted on another machine: {hosts}."
+    return line
 
 
 def _counted(failed: list[Gate], gates: list[Gate]) -> str:

@@ -95,7 +95,8 @@ class Job:
         """Write `50_om`: .om files where atc is at hand, the folder that makes them elsewhere."""
         made_from = self._made_from("00_model", "40_onnx")
         with self.run.writing("50_om", __version__, made_from) as folder:
-            om = convert(self.loaded, export, self.run.folder("40_onnx"), folder, progress)
+            source = self.run.folder("40_onnx")
+            om = convert(self.loaded, export, source, folder, progress, model=self.record)
             om.write(folder / "om.json")
         return om
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from quantflow.artifacts.digest import file_digest
@@ -18,7 +19,7 @@ def inputs(context: Context) -> dict[str, str]:
     """Target, runtime and atc sections, what the stages hold, option files, which atc there is."""
     digests = {
         "target": section_digest(context.config.target),
-        "atc": section_digest(context.config.atc),
+        "atc": section_digest(context.config.atc.model_copy(update={"parallel": 1})),
         "atc found at": str(find_atc(context.loaded) or "nowhere"),
         "runtime": section_digest(context.config.runtime),
         "onnxruntime": build_identity(),
@@ -49,6 +50,23 @@ def work(context: Context, folder: Path) -> None:
     from quantflow.stages import work_5_om
 
     work_5_om.work(context, folder)
+
+
+def collecting(directory: Path) -> Stage:
+    """The stage, done by taking back what `convert.py` made of its folder on another machine.
+
+    What comes of it is as current as what atc makes here: it has the same inputs.
+
+    Args:
+        directory: where convert.py ran.
+    """
+
+    def collect(context: Context, folder: Path) -> None:
+        from quantflow.stages import work_5_om
+
+        work_5_om.collect(context, folder, directory)
+
+    return replace(STAGE, work=collect)
 
 
 STAGE = Stage(

@@ -78,7 +78,7 @@ def onnx_node(ascend_name: str, known: Collection[str]) -> str | None:
     stem = ascend_name.rstrip("0123456789")
     bases = (
         name.removesuffix(suffix)
-        for suffix in _suffixes()
+        for suffix in parser_suffixes()
         for name in {ascend_name, stem}
         if name.endswith(suffix) and (name == ascend_name or suffix.endswith("_"))
     )
@@ -97,7 +97,8 @@ def _applicable(op_type: str, opset: int) -> _Rename:
 
 
 @cache
-def _suffixes() -> tuple[str, ...]:
+def parser_suffixes() -> tuple[str, ...]:
+    """What the parser puts behind the name of a node that it expands."""
     return tuple({suffix: None for entry in _table().values() for suffix, _ in entry.expanded})
 
 

@@ -11,6 +11,8 @@ import onnx
 import pytest
 
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord
+from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.artifacts.ranges_record import Island
 from quantflow.config import LoadedConfig, check_config
 
 DEPLOY = """<ir_version: 8, opset_import: ["" : 17]>
@@ -19,6 +21,14 @@ g (float[BATCH, 4] x) => (float[BATCH, 3] y)
   [quant] xq = AscendQuant <scale: float = 10.0, offset: float = 0.0, dst_type = "INT8"> (x)
   [fc] m = MatMul (xq, w)
   [dequant] d = AscendDequant <dtype = 0> (m, s)
+  [norm] y = Softmax (d)
+}"""
+
+
+FLOAT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[BATCH, 4] x) => (float[BATCH, 3] y)
+<float[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+  [fc] d = MatMul (x, w)
   [norm] y = Softmax (d)
 }"""
 
@@ -41,18 +51,23 @@ def export(tmp_path: Path) -> Export:
     directory.mkdir()
     out.mkdir()
     (directory / "keep_dtype.txt").write_text("norm\n")
+    island = Island(node="norm", op_type="Softmax", tensor="y", absmax=1e5)
+    plan = PrecisionPlan(policy="none", groups={}, islands=(island,))
+    plan.write(directory / "plan.json")
     buckets = []
     for batch in (1, 8):
         name = f"deploy_batch{batch}.onnx"
         text = DEPLOY.replace("BATCH", str(batch))
         onnx.save(onnx.parser.parse_model(text), directory / name)
+        twin = onnx.parser.parse_model(FLOAT.replace("BATCH", str(batch)))
+        onnx.save(twin, directory / f"float_batch{batch}.onnx")
         buckets.append(
             BucketFiles(
                 name=f"batch{batch}",
                 dims={"batch": batch},
                 input_shapes={"x": (batch, 4)},
                 deploy=name,
-                float_twin="float.onnx",
+                float_twin=f"float_batch{batch}.onnx",
                 qdq="qdq.onnx",
                 keep_dtype="keep_dtype.txt",
                 op_types={"AscendQuant": 1, "AscendDequant": 1, "MatMul": 1, "Softmax": 1},

@@ -50,8 +50,16 @@ def om_bytes(
 SCRIPT = """#!{python}
 import json, os, subprocess, sys, time
 arguments = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-json.dump(sys.argv[1:], open("seen_arguments.json", "w"))
+with open("seen_arguments.json.new", "w") as file:
+    json.dump(sys.argv[1:], file)
+os.replace("seen_arguments.json.new", "seen_arguments.json")
+with open("seen_outputs.txt", "a") as file:
+    file.write(arguments["output"] + "\\n")
 mode = {mode!r}
+if mode == "fp16-fails":
+    mode = "refused" if arguments["output"].endswith("_fp16") else "good"
+elif mode == "one-fails":
+    mode = "refused" if arguments["output"] == "batch1" else "good"
 print("ATC start working now, please wait for a moment.", flush=True)
 success = "ATC run success, welcome to the next use."
 failure = "ATC run failed, Please check the detail log, try 'atc --help' for more information"
@@ -62,6 +70,36 @@ if mode == "good":
     write(om); print(success)
 elif mode == "good-linux":
     write(om, "_linux_x86_64.om"); print(success)
+elif mode == "good-aarch64":
+    write(om, "_linux_aarch64.om"); print(success)
+elif mode == "encrypted":
+    write({encrypted!r}); print(success)
+elif mode == "version":
+    print("[INFO] ATC tool version : 7.7.7"); write(om); print(success)
+elif mode == "meets":  # the others are running, too
+    open(arguments["output"] + ".here", "w").close()
+    end = time.time() + 20
+    wanted = int(os.environ["MEET"])
+    while len([x for x in os.listdir(".") if x.endswith(".here")]) < wanted and time.time() < end:
+        time.sleep(0.02)
+    met = len([x for x in os.listdir(".") if x.endswith(".here")])
+    write(om); print("met", met); print(success)
+elif mode == "killed":
+    write(om); print(success, flush=True); os.kill(os.getpid(), 9)
+elif mode == "names-a-node":
+    print("[INFO] compiling dequant")
+    print("E20001: [PID: 1] Failed to compile op[dequant,AscendDequant], node: 'norm'.")
+    print("        TraceBack (most recent call last):")
+    print("        Optype [MatMulV2] name [fc_MatMulV2] failed"); print(failure); sys.exit(255)
+elif mode == "no-code":
+    print("atc.bin: error while loading shared libraries: libge.so: cannot open shared object file")
+    sys.exit(127)
+elif mode == "colours":
+    print("\x1b[31mworking\x1b[0m \x07on it"); write(om); print(success)
+elif mode == "floods":
+    for _ in range(20000):
+        print("x" * 200)
+    print("y" * 1000000); write(om); print(success)
 elif mode == "success-but-exit-1":
     write(om); print(success); sys.exit(1)
 elif mode == "exit-0-but-silent":
@@ -85,6 +123,8 @@ elif mode == "hangs":
     write(om[:100])
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     open("child.pid", "w").write(str(child.pid))
+    with open("children.txt", "a") as file:
+        file.write(str(child.pid) + "\\n")
     time.sleep(60)
 elif mode == "leaves-a-child":
     write(om)
@@ -103,6 +143,7 @@ def install(directory: Path, mode: str, name: str = "atc") -> Path:
         om=om_bytes(),
         other=om_bytes("Ascend910B4"),
         unnamed=om_bytes(None),
+        encrypted=om_bytes("Ascend910B4", encrypted=True),
     )
     path.write_text(text)
     path.chmod(0o755)

@@ -28,9 +28,18 @@ from quantflow.errors import ExitCode, QuantflowError
 from . import fake_atc
 from .conftest import Configure, Export
 
+NAMES = ["batch1", "batch1_fp16", "batch8", "batch8_fp16"]
+
 CASES = [
     ("good", True, ""),
     ("good-linux", True, ""),
+    ("good-aarch64", True, ""),
+    ("encrypted", True, ""),  # it does not tell its chip
+    ("colours", True, ""),
+    ("floods", True, ""),
+    ("killed", False, "signal 9"),
+    ("no-code", False, "libge.so"),
+    ("names-a-node", False, "E20001"),
     ("no-chip-named", True, ""),
     ("success-but-exit-1", False, "exit code 1"),
     ("exit-0-but-silent", False, "never announced success"),
@@ -56,6 +65,7 @@ def test_the_three_witnesses_must_agree(
     stale = export.out / "batch1.om"
     stale.write_bytes(fake_atc.om_bytes())  # of an earlier run; proves nothing about this one
     record = convert_with(mode, export, configure)
+    assert [x.name for x in record.conversions] == NAMES
     assert record.status == ("converted" if good else "failed")
     for conversion in record.conversions:
         assert reason in conversion.reason
@@ -78,7 +88,7 @@ def test_the_hand_over_script_judges_alike(
     assert done.returncode == (0 if good else 4), done.stdout
     result = json.loads((elsewhere / "result.json").read_text())
     assert result["exit_code"] == done.returncode
-    assert [row["bucket"] for row in result["conversions"]] == ["batch1", "batch8"]
+    assert [row["name"] for row in result["conversions"]] == NAMES
     for row in result["conversions"]:
         assert row["status"] == ("converted" if good else "failed")
         assert reason in row["reason"]
@@ -92,11 +102,11 @@ def test_a_failure_quotes_atc_and_names_its_log(
     said = "'E10001: [PID: 1] Value [x] for parameter [--log] is invalid.'"
     for conversion in convert_with("refused", export, configure).conversions:
         assert f"atc said {said}" in conversion.reason.replace('"', "'")
-        assert conversion.reason.endswith(f"log: 50_om/logs/{conversion.bucket}.log")
-        assert (export.out / "logs" / f"{conversion.bucket}.log").is_file()
+        assert conversion.reason.endswith(f"log: 50_om/logs/{conversion.name}.log")
+        assert (export.out / conversion.log).is_file()
     done = run_script(export.out, tmp_path / "bin")
     assert f"atc said {said}" in done.stdout
-    assert f"log: {export.out / 'logs' / 'batch1.log'}" in done.stdout
+    assert "log: logs/batch1.log" in done.stdout
 
 
 def test_the_first_line_that_tells_an_error_is_the_one_that_counts() -> None:
@@ -129,10 +139,11 @@ def test_without_atc_nothing_is_claimed_and_the_folder_is_complete(
         assert (conversion.status, conversion.reason) == ("not-converted", ATC_NOT_FOUND)
         assert conversion.om is None
         named = {word.split("=", 1)[0]: word.split("=", 1)[-1] for word in conversion.command}
-        for option in ("--model", "--keep_dtype"):
-            assert not Path(named[option]).is_absolute()
-            original = export.directory / named[option]
-            assert (export.out / named[option]).read_bytes() == original.read_bytes()
+        kept = export.out / named["--keep_dtype"]
+        assert kept.read_text() == "norm\n"  # the island of plan.json; Softmax keeps its name
+        original = export.directory / named["--model"]
+        assert (export.out / named["--model"]).read_bytes() == original.read_bytes()
+        assert original.name.startswith("float" if conversion.kind == "fp16" else "deploy")
     assert str(export.out.parent) not in record.to_json()
     (problem,) = problems(record)
     assert problem.code == "QF602"
@@ -157,6 +168,8 @@ def test_atc_gets_exactly_the_recorded_arguments(export: Export, configure: Conf
     assert seen == list(record.conversions[-1].command[1:])
     plan = json.loads((export.out / "conversions.json").read_text())
     assert plan["conversions"][-1]["arguments"] == seen
+    assert "--output=batch8_fp16" in seen and "--model=float_batch8.onnx" in seen
+    seen = plan["conversions"][-2]["arguments"]
     assert sorted(seen) == sorted(
         [
             "--framework=5",
@@ -175,7 +188,10 @@ def test_the_script_converts_only_the_named_bucket(export: Export, configure: Co
     convert(configure(), export.record, export.directory, export.out)
     bin_dir = fake_atc.install(export.out.parent / "bin", "good").parent
     assert run_script(export.out, bin_dir, "batch8").returncode == 0
-    assert [path.name for path in export.out.glob("*.om")] == ["batch8.om"]
+    found = sorted(path.name for path in export.out.glob("*.om"))
+    assert found == ["batch8.om", "batch8_fp16.om"]
+    assert run_script(export.out, bin_dir, "batch1_fp16").returncode == 0
+    assert not (export.out / "batch1.om").exists() and (export.out / "batch1_fp16.om").exists()
     assert run_script(export.out, bin_dir, "batch9").returncode == 2
 
 
@@ -284,7 +300,7 @@ def test_output_is_streamed_and_logged(export: Export, tmp_path: Path) -> None:
     )
     assert (outcome.exit_code, outcome.success_line, outcome.timed_out) == (255, False, False)
     assert outcome.error_codes == ("E10001",)
-    assert seen == list(outcome.lines)
+    assert outcome.error_lines == tuple(seen[1:])
     assert (tmp_path / "logs" / "net.log").read_text().splitlines() == seen
 
 

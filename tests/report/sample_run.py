@@ -534,6 +534,7 @@ def om(status: str = "not-converted") -> OmRecord:
             "conversions": [
                 Conversion.model_validate(
                     {
+                        "name": "batch1",
                         "bucket": "batch1",
                         "status": status,
                         "reason": "" if status == "converted" else "atc not found",

@@ -1,0 +1,113 @@
+"""One conversion: atc, its .om file, and what is left of both.
+
+Travels with the hand-over folder, so: Python 3.7 and the standard library only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .om_check import file_sha256
+from .run_atc import failure_text, find_om, om_candidates, problem_of, run_atc
+
+
+class Result(NamedTuple):
+    """What came of a conversion; fields as in `artifacts.om_record.Conversion`."""
+
+    status: str
+    reason: str = ""
+    om: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    log: str = ""
+    atc_version: str = ""
+
+
+class Judges(NamedTuple):
+    """What a conversion is judged by.
+
+    Attributes:
+        om_problem: what is wrong with an .om file, or empty.
+        places: the nodes and layers that lines of atc's output name.
+    """
+
+    om_problem: Callable[[Path], str]
+    places: Callable[[Sequence[str]], list[str]]
+
+
+def log_name(name: str) -> str:
+    """Where a conversion's output is kept, relative to the folder."""
+    return f"logs/{name}.log"
+
+
+def convert_one(
+    executable: str,
+    name: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    shown_folder: str,
+    timeout_s: float,
+    judges: Judges,
+    on_line: Callable[[str], None],
+    stop: threading.Event,
+) -> Result:
+    """Run atc once; the folder then holds the .om file only if it was converted.
+
+    Args:
+        executable: path of atc.
+        name: of the conversion and of its .om file.
+        arguments: of atc.
+        folder: that paths among them start from.
+        shown_folder: in front of the log's name where a person reads it.
+        timeout_s: seconds after which atc is ended.
+        judges: decide.
+        on_line: is told every line of output.
+        stop: ends atc when it is set.
+
+    Raises:
+        Stopped: when `stop` was set; no file is left then.
+    """
+    output, log = folder / name, log_name(name)
+    remove_om(output)  # a file that lies there already says nothing about this run
+    try:
+        outcome = run_atc(
+            executable,
+            arguments,
+            cwd=folder,
+            timeout_s=timeout_s,
+            log_path=folder / log,
+            on_line=on_line,
+            stop=stop,
+        )
+        om = find_om(output)
+        problem = problem_of(outcome, timeout_s)
+        if not problem:
+            missing = "atc announced success but wrote no .om file"
+            problem = missing if om is None else judges.om_problem(om)
+        version = outcome.version
+        if not problem and om is not None:
+            size = om.stat().st_size
+            return Result("converted", "", om.name, file_sha256(om), size, log, version)
+        for path in om_candidates(output):
+            if path.is_file():
+                path.replace(path.with_name(path.name + ".rejected"))
+    except OSError as error:
+        remove_om(output)
+        return Result("failed", f"atc could not be started, or its files not written: {error}")
+    except BaseException:
+        remove_om(output)
+        raise
+    places = judges.places(outcome.error_lines)
+    reason = failure_text(problem, outcome, places, shown_folder + log)
+    return Result("failed", reason, log=log, atc_version=version)
+
+
+def remove_om(output: Path) -> None:
+    """Remove what ``--output`` may have become."""
+    for path in om_candidates(output):
+        if path.is_file() or path.is_symlink():
+            path.unlink()
