@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -148,3 +150,31 @@ def install(directory: Path, mode: str, name: str = "atc") -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
+
+
+def run_script(
+    folder: Path, path: Path | None, *words: str, python: str = sys.executable, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `convert.py` with nothing in the environment but PATH."""
+    return subprocess.run(
+        [python, str(folder / "convert.py"), *words],
+        env={"PATH": str(path or ""), **more},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def process_is_gone(pid: int) -> bool:
+    """Gone or a zombie that its adoptive parent has not collected."""
+    for _ in range(50):
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except FileNotFoundError:
+            return True
+        if status.rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.1)
+    return False

@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -27,6 +25,7 @@ from quantflow.errors import ExitCode, QuantflowError
 
 from . import fake_atc
 from .conftest import Configure, Export
+from .fake_atc import process_is_gone, run_script
 
 NAMES = ["batch1", "batch1_fp16", "batch8", "batch8_fp16"]
 
@@ -114,20 +113,6 @@ def test_the_first_line_that_tells_an_error_is_the_one_that_counts() -> None:
     assert tells_an_error("atc: error while loading shared libraries: libge.so")
     assert not tells_an_error("ATC run failed, Please check the detail log, try 'atc --help'")
     assert not tells_an_error("0 errors; W11001: Op [Slice_29] misses")
-
-
-def run_script(
-    folder: Path, path: Path | None, *words: str, python: str = sys.executable
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [python, str(folder / "convert.py"), *words],
-        env={"PATH": str(path or "")},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
 
 
 def test_without_atc_nothing_is_claimed_and_the_folder_is_complete(
@@ -221,19 +206,6 @@ def test_the_script_is_python_3_7(export: Export, configure: Configure) -> None:
         bin_dir = fake_atc.install(export.out.parent / "bin", "good").parent
         done = run_script(export.out, bin_dir, python=python)
         assert done.returncode == 0, done.stderr
-
-
-def process_is_gone(pid: int) -> bool:
-    """Gone or a zombie that its adoptive parent has not collected."""
-    for _ in range(50):
-        try:
-            status = Path(f"/proc/{pid}/stat").read_text()
-        except FileNotFoundError:
-            return True
-        if status.rpartition(")")[2].split()[0] == "Z":
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_a_hanging_atc_is_ended_with_its_children(export: Export, configure: Configure) -> None:

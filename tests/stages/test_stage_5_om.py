@@ -31,7 +31,8 @@ def test_inputs_are_listed_in_the_order_of_the_graph(
         for word in conversion["arguments"]
         if word.startswith("--input_shape=")
     ]
-    assert shapes == ["--input_shape=z:1,16;a:1,16", "--input_shape=z:4,16;a:4,16"]
+    int8_and_fp16 = ["--input_shape=z:1,16;a:1,16"] * 2 + ["--input_shape=z:4,16;a:4,16"] * 2
+    assert shapes == int8_and_fp16
     text = (run.folder("50_om") / "README.txt").read_text()
     assert re.findall(r"(\w+) +(\w) +float32 +4,(\d+)", text) == [
         ("input", "z", "16"),
