@@ -18,8 +18,6 @@ class ErrorHint(NamedTuple):
 
 
 _CODE = re.compile(r"\bE[0-9A-Z][0-9]{4}\b")
-_ERROR = re.compile(r"(?i:\berror\b)")
-
 _OPTION = "check [atc.options] against the manual of your CANN version"
 _NO_PARSER = ErrorHint(
     "atc has no parser for an op type at this opset",
@@ -103,11 +101,13 @@ PATTERNS: dict[str, ErrorHint] = {
     r"[Ss]egmentation fault|core dumped": ErrorHint(
         "atc crashed", "see ~/ascend/log/**/plog-*.log for what came before"
     ),
-    r"(?i:not supported|unsupported|not support\b)": ErrorHint(
+    r"[Nn]ot supported|[Uu]nsupported|[Nn]ot support\b": ErrorHint(
         "atc does not support something", "see the line, and ~/ascend/log/**/plog-*.log"
     ),
 }
 """Hints for lines that have no code, by regular expression; the first that matches counts."""
+
+_ANY = re.compile("|".join([_CODE.pattern, r"\b(?:error|Error|ERROR)\b", *PATTERNS]))
 
 
 def error_codes(text: str) -> list[str]:
@@ -117,7 +117,7 @@ def error_codes(text: str) -> list[str]:
 
 def tells_an_error(line: str) -> bool:
     """Whether a line of atc's output holds an error code, or otherwise tells an error."""
-    return bool(_CODE.search(line) or _ERROR.search(line) or pattern_hint(line))
+    return _ANY.search(line) is not None
 
 
 def pattern_hint(line: str) -> ErrorHint | None:

@@ -25,6 +25,8 @@ from .error_hints import error_codes, explain, in_words, pattern_hint, tells_an_
 SUCCESS_LINE = "ATC run success"
 QUOTED_CHARACTERS = 300
 """Of atc's first error line."""
+LOOKED_AT = 4000
+"""Characters of a line that are looked at; the log has all."""
 KEPT_LINES = 50
 """Lines that tell errors, and those that follow them, kept in memory; the log has all."""
 FOLLOWING_LINES = 8
@@ -111,7 +113,7 @@ def run_atc(
         with log_path.open("w", encoding="utf-8") as log:
             for line in _lines_until(process, deadline, stop):
                 log.write(line + "\n")
-                text = _UNPRINTABLE.sub("", line)
+                text = _UNPRINTABLE.sub("", line[:LOOKED_AT])
                 heard.line(text)
                 on_line(text)
         timed_out = process.poll() is None
@@ -190,7 +192,7 @@ class _Heard:
         self._following = FOLLOWING_LINES if found else self._following - 1
         if (tells or self._following > 0) and len(self.errors) < KEPT_LINES:
             self.errors.append(line)
-        if not self.version and _VERSION.search(line):
+        if not self.version and "ersion" in line and _VERSION.search(line):
             self.version = line
 
 

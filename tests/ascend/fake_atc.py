@@ -99,9 +99,9 @@ elif mode == "no-code":
 elif mode == "colours":
     print("\x1b[31mworking\x1b[0m \x07on it"); write(om); print(success)
 elif mode == "floods":
-    for _ in range(20000):
+    for _ in range(2000):
         print("x" * 200)
-    print("y" * 1000000); write(om); print(success)
+    print("y" * 300000); write(om); print(success)
 elif mode == "success-but-exit-1":
     write(om); print(success); sys.exit(1)
 elif mode == "exit-0-but-silent":

@@ -47,15 +47,21 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 @pytest.fixture
-def run_stages(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> RunStages:
+def run_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStages:
     """Runs the stages of some folders, without atc."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    _write_model(tmp_path / "model.onnx")
+    return write_project(tmp_path)
+
+
+def write_project(directory: Path) -> RunStages:
+    """Write the project; returns what runs the stages of some folders."""
+    _write_model(directory / "model.onnx")
     rng = np.random.default_rng(7)
     samples = {name: rng.normal(size=(40, 16)).astype(np.float32) for name in ("z", "a")}
-    np.savez(tmp_path / "candidates.npz", **samples)
-    path = tmp_path / "quantflow.toml"
+    np.savez(directory / "candidates.npz", **samples)
+    path = directory / "quantflow.toml"
     path.write_text(CONFIG)
+    run = RunDirectory(directory / "run")
 
     def run_them(*folders: str, change: str = "", force: bool = False) -> list[StageOutcome]:
         loaded = load_config(path, [change] if change else [])
