@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.ascend import fake_atc
 from tests.run_files import contents
 
 CONFIG = Path(__file__).parents[1] / "calibration_sets/minilm_wikipedia/quantflow.toml"
@@ -152,3 +154,18 @@ def test_the_drift_gate_refuses_code_for_prose(tmp_path: Path) -> None:
     done = subprocess.run([*base, "build-set", *rest], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "text." in done.stdout
+
+
+def test_the_hand_over_folder_converts_wherever_it_is_moved(demo: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(demo / "50_om", tmp_path / "moved"))
+    bare = tmp_path / "bare"
+    fake_atc.install(bare, "good")
+    (bare / "python3").symlink_to(sys.executable)
+    done = subprocess.run(
+        [shutil.which("env") or "env", "-i", f"PATH={bare}", "python3", folder / "convert.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((folder / "result.json").read_text())["conversions"]
+    assert [row["kind"] for row in rows] == ["int8", "fp16"]
+    assert all((folder / row["om"]).is_file() for row in rows)
