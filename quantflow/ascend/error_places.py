@@ -16,6 +16,8 @@ LONGEST_LINE = 4000
 """Characters of a line that are looked at."""
 
 _MARKED = re.compile(r"'([^']+)'|\"([^\"]+)\"|\[([^\[\]]+)\]|\(([^()]+)\)|<([^<>]+)>|`([^`]+)`")
+_LIKE_A_NAME = re.compile(r"[/._0-9]")
+_TYPE_NEXT = re.compile(r"(?i)type\W{0,3}$")
 _WORD = re.compile(r"[^\s'\"`()\[\]<>{},;=]+")
 _SAYS_SO = re.compile(r"(?i)^(?:op|ops|operator|node|nodes|layer|name|opname|op_name|node_name)$")
 
@@ -45,9 +47,9 @@ def error_places(
 def named_nodes(line: str, onnx_node: Callable[[str], str | None]) -> list[str]:
     """The nodes of the model that a line names, in order.
 
-    What stands in quotes or brackets is tried as it is, and item by item. A bare word counts where
-    it looks like a node's name (a slash, dot, underscore or digit in it) or follows a word such as
-    "node", for a node may be called "a".
+    What stands in quotes or brackets is tried as it is, and item by item, but not what is said to
+    be a type, for nodes may be called "Mul". A bare word counts where it looks like a node's name
+    (a slash, dot, underscore or digit in it) or follows a word such as "node".
     """
     found: dict[str, None] = {}
     for candidate in _candidates(line[:LONGEST_LINE]):
@@ -84,9 +86,12 @@ def _candidates(line: str) -> list[str]:
     found: list[tuple[int, str]] = []
     for match in _MARKED.finditer(line):
         marked = next(group for group in match.groups() if group is not None)
+        if _TYPE_NEXT.search(line, 0, match.start()):
+            continue
         found.append((match.start(), marked.strip()))
         for index, item in enumerate(re.split(r"[,;]\s*|\s+", marked)):
-            found.append((match.start() + index, item.strip("'\"` ")))
+            if index == 0 or _LIKE_A_NAME.search(item):  # `[name, Type]`
+                found.append((match.start() + index, item.strip("'\"` ")))
     before = ""
     for match in _WORD.finditer(line):
         word = match.group()
@@ -94,7 +99,7 @@ def _candidates(line: str) -> list[str]:
         tail = word.partition(":")[2].lstrip(":") if _SAYS_SO.match(word.partition(":")[0]) else ""
         if tail:
             found.append((match.start(), tail))
-        if re.search(r"[/._0-9]", word) or _SAYS_SO.match(before.rstrip(":")):
+        if _LIKE_A_NAME.search(word) or _SAYS_SO.match(before.rstrip(":")):
             found.append((match.start(), word))
         before = word
     ordered = sorted(found, key=lambda entry: entry[0])

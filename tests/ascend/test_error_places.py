@@ -19,6 +19,7 @@ LAYERS = {
     "/model/layers.0/norm/ReduceMean": "",
     "fc": "fc",
     "op": "op",
+    "Mul": "",
     "my layer": "my layer",
 }
 
@@ -40,6 +41,8 @@ def named(line: str) -> list[str]:
          ["encoder.layer.3.attention.self.query"]),
         ("node:encoder.layer.3.attention.self.query.dequant failed",
          ["encoder.layer.3.attention.self.query.dequant"]),
+        ("Optype [Mul] of op[fc, Mul], op type: 'Mul'", ["fc"]),
+        ("op 'Mul' failed", ["Mul"]),
         ("(fc) <fc> `fc` {fc}", ["fc"]),
         ("the op is not there, nor is any fc", []),  # words of the sentence
         ("E10001: Value [x] for parameter [--log] is invalid.", []),
