@@ -181,6 +181,8 @@ def test_an_input_may_be_called_like_a_key_and_the_suggestion_still_fits(name: s
         ({"set__candidates": {"kind": "function", "function": "records"}},
          "set.candidates.function"),
         ({"atc__timeout_s": 0}, "atc.timeout_s"),
+        ({"atc__parallel": 0}, "atc.parallel"),
+        ({"atc__parallel": 17}, "atc.parallel"),
         ({"quantization__estimator": "entropy"}, "quantization.estimator"),
     ],
 )  # fmt: skip

@@ -96,7 +96,7 @@ class Collected:
             kind=planned.wanted.kind,
             status="failed",
             reason=reason,
-            command=(row.command[0], *planned.arguments),
+            command=(printable(row.command[0]), *planned.arguments),
             digest=planned.digest,
             log=take_log(self._directory, planned.name, folder),
             atc_version=printable(row.atc_version),

@@ -66,7 +66,7 @@ def take_over(
         bucket=planned.wanted.bucket,
         kind=planned.wanted.kind,
         status="converted",
-        command=(row.command[0], *planned.arguments),
+        command=(printable(row.command[0]), *planned.arguments),
         digest=planned.digest,
         om=om,
         sha256=row.sha256,

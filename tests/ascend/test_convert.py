@@ -237,16 +237,19 @@ def test_a_child_that_keeps_the_pipe_open_does_not_hold_up_the_answer(
     assert process_is_gone(int((export.out / "child.pid").read_text()))
 
 
-def test_ctrl_c_ends_atc_and_leaves_no_half_file(export: Export, configure: Configure) -> None:
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_ctrl_c_ends_atc_and_leaves_no_half_file(
+    parallel: int, export: Export, configure: Configure
+) -> None:
     executable = fake_atc.install(export.out.parent / "bin", "hangs")
-    pid_file = export.out / "child.pid"
+    children = export.out / "children.txt"
 
     def interrupt() -> None:
-        while not (pid_file.exists() and pid_file.read_text()):
+        while not (children.exists() and len(children.read_text().split()) == parallel):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
-    loaded = configure(executable=str(executable), timeout_s=30)
+    loaded = configure(executable=str(executable), timeout_s=30, parallel=parallel)
     # A shell starts what it runs in the background with Ctrl-C ignored, these tests too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -255,7 +258,8 @@ def test_ctrl_c_ends_atc_and_leaves_no_half_file(export: Export, configure: Conf
             convert(loaded, export.record, export.directory, export.out)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert process_is_gone(int(pid_file.read_text()))
+    assert all(process_is_gone(int(pid)) for pid in children.read_text().split())
+    assert len((export.out / "seen_outputs.txt").read_text().split()) == parallel
     assert not list(export.out.glob("*.om*"))
 
 

@@ -1,4 +1,5 @@
 from quantflow.cli.progress import LINE_INTERVAL_S, plain_lines
+from quantflow.progress import DETAIL
 
 
 class Clock:
@@ -53,3 +54,12 @@ def test_a_message_without_a_total_is_a_line_when_there_was_none_for_long() -> N
     progress("atc: working", 0, 0)
     progress("atc: working", 0, 0)
     assert lines == ["atc: working ..."]
+
+
+def test_a_detail_changes_while_the_same_work_goes_on() -> None:
+    lines, clock = list[str](), Clock()
+    progress = plain_lines(lines.append, clock)
+    for done in range(3):
+        progress(f"converting{DETAIL}batch{done}: working", done, 4)
+        clock.now += 10
+    assert lines[-1] == f"converting{DETAIL}batch2: working: 2/4, about 20 s left"
