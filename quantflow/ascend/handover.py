@@ -139,6 +139,8 @@ def _plan_text(
 
 
 def _copy(source: Path, target: Path) -> None:
+    if source == target:  # a probe is written into the folder
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         shutil.copyfile(source, target)
