@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .atc_failure import failure_text, problem_of
 from .om_check import file_sha256
-from .run_atc import failure_text, find_om, om_candidates, problem_of, run_atc
+from .run_atc import find_om, om_candidates, run_atc
 
 
 class Result(NamedTuple):

@@ -28,7 +28,14 @@ from quantflow.target.parser_renames import parser_suffixes
 
 SCRIPT = "convert.py"
 PARTS: Final = (
-    *("__init__.py", "at_once.py", "convert_one.py", "error_hints.py", "error_places.py"),
+    *(
+        "__init__.py",
+        "at_once.py",
+        "atc_failure.py",
+        "convert_one.py",
+        "error_hints.py",
+        "error_places.py",
+    ),
     *("handover_files.py", "handover_run.py", "om_check.py", "run_atc.py"),
 )
 """Modules of this package that `convert.py` is made of."""
