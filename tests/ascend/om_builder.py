@@ -21,21 +21,25 @@ ONE, MANY = KINDS.LABEL_OPTIONAL, KINDS.LABEL_REPEATED
 SCHEMA: dict[str, list[tuple[str, int, int | str, int]]] = {
     "Shape": [("dim", 1, INT64, MANY)],
     "Tensor": [("name", 1, BYTES, ONE), ("dtype", 2, INT32, ONE), ("shape", 3, "Shape", ONE),
-               ("layout", 4, BYTES, ONE), ("attr", 5, "Tensor.Attr", MANY),
+               ("layout", 4, BYTES, ONE), ("attr", 5, "Entry", MANY),
                ("size", 10, INT64, ONE)],
+    "Entry": [("key", 1, BYTES, ONE), ("value", 2, "Attribute", ONE)],
     "List": [("i", 3, INT64, MANY)],
     "Attribute": [("list", 1, "List", ONE), ("s", 2, BYTES, ONE), ("i", 3, INT64, ONE),
                   ("f", 4, FLOAT, ONE), ("b", 5, BOOL, ONE), ("dt", 15, INT64, ONE),
                   *((f"other{n}", n, BYTES, ONE) for n in (7, 10, 11, 12, 13, 14, 16))],
     "Op": [("name", 1, BYTES, ONE), ("type", 2, BYTES, ONE), ("input", 5, BYTES, MANY),
-           ("attr", 10, "Op.Attr", MANY), ("id", 21, INT64, ONE),
+           ("attr", 10, "Entry", MANY), ("id", 21, INT64, ONE),
            ("input_desc", 33, "Tensor", MANY), ("output_desc", 34, "Tensor", MANY)],
     "Graph": [("name", 1, BYTES, ONE), ("input", 4, BYTES, MANY), ("output", 5, BYTES, MANY),
-              ("op", 6, "Op", MANY), ("attr", 11, "Graph.Attr", MANY)],
+              ("op", 6, "Op", MANY), ("attr", 11, "Entry", MANY)],
     "Model": [("name", 1, BYTES, ONE), ("version", 2, UINT32, ONE), ("graph", 7, "Graph", MANY),
-              ("attr", 11, "Model.Attr", MANY)],
+              ("attr", 11, "Entry", MANY)],
 }  # fmt: skip
-"""Messages of the model definition with their field numbers; text is bytes, and may be no text."""
+"""Messages of the model definition with their field numbers.
+
+Text is bytes, so that it need not be text. A map is what it is encoded as, repeated entries.
+"""
 
 
 def _message_classes() -> dict[str, Any]:
@@ -48,12 +52,6 @@ def _message_classes() -> dict[str, Any]:
                 one.type, one.type_name = KINDS.TYPE_MESSAGE, f".om.{kind}"
             else:
                 one.type = kind
-            if isinstance(kind, str) and kind.endswith(".Attr"):  # a map from text to Attribute
-                entry = message.nested_type.add(name="Attr")
-                entry.options.map_entry = True
-                entry.field.add(name="key", number=1, type=STRING, label=ONE)
-                entry.field.add(name="value", number=2, type=KINDS.TYPE_MESSAGE, label=ONE,
-                                type_name=".om.Attribute")  # fmt: skip
         if name == "Attribute":
             message.oneof_decl.add(name="value")
             for one in message.field:
@@ -73,6 +71,11 @@ def tensor(dtype: int, shape: Sequence[int], layout: bytes = b"ND", name: bytes 
     )
 
 
+def add(message: Any, key: str, value: Any) -> None:
+    """Give a message one more attribute."""
+    message.attr.add(key=key.encode(), value=value)
+
+
 def model_message(attributes: dict[str, bytes | int | bool] | None = None) -> Any:
     """Two inputs, the second one first in the file, a product and two outputs."""
     Op, Attribute = MESSAGES["Op"], MESSAGES["Attribute"]
@@ -81,7 +84,7 @@ def model_message(attributes: dict[str, bytes | int | bool] | None = None) -> An
     for name, index, dtype in ((b"mask", 1, 8), (b"x", 0, 2)):
         op = graph.op.add(name=name, type=b"Data", output_desc=[tensor(dtype, (1, 16))])
         op.input_desc.append(tensor(1, (9, 9)))
-        op.attr["index"].i = index
+        add(op, "index", Attribute(i=index))
     graph.op.append(Op(name=b"mm", type=b"MatMulV2", input=[b"x:0", b"w:0"]))
     outputs = [tensor(1, (1, 4), name=b"scores"), tensor(0, ())]
     graph.op.append(
@@ -90,7 +93,7 @@ def model_message(attributes: dict[str, bytes | int | bool] | None = None) -> An
     model.graph.add(name=b"a subgraph").op.add(type=b"Add")
     for key, value in (attributes or {}).items():
         field = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "s"
-        model.attr[key].CopyFrom(Attribute(**{field: value}))
+        add(model, key, Attribute(**{field: value}))
     return model
 
 
