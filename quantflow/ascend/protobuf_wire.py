@@ -98,6 +98,8 @@ def varint(message: memoryview, position: int) -> tuple[int, int]:
     Raises:
         ValueError: when it does not end within 10 bytes and the message.
     """
+    if position < len(message) and message[position] < 0x80:  # most are this short
+        return message[position], position + 1
     value = 0
     for index, byte in enumerate(message[position : position + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * index)

@@ -29,7 +29,10 @@ _TOKEN = re.compile(
 """What may stand between tokens, and a token; at the end, an empty one. Nothing is tried twice."""
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|.)", re.DOTALL)
-_CONTROLS = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
+_CHARACTERS = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11} | {
+    character: ord(character) for character in "\\'\"?"
+}
+"""What may stand behind a backslash, and the byte it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,9 @@ def _unquote(literal: str, tokens: _Tokens) -> str:
             return bytes([int(code, 8) & 0xFF])
         if code[0] in "xX" and len(code) > 1:
             return bytes([int(code[1:], 16)])
-        return bytes([_CONTROLS[code]]) if code in _CONTROLS else match.group(1)
+        if code not in _CHARACTERS:
+            tokens.refuse(f"{excerpt(literal)} has an unknown escape")
+        return bytes([_CHARACTERS[code]])
 
     if len(literal) > MAX_STRING:
         tokens.refuse(f"a string of {len(literal):,} characters, more than {MAX_STRING:,}")
