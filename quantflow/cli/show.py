@@ -120,7 +120,8 @@ def _show_om(path: Path, layer: str | None, rows: int, *, as_json: bool) -> None
     if as_json:
         print_json(described.to_tree())
         return
-    print_sheets(_first(sheet, rows) for sheet in om_sheets(described))
+    header, *others = om_sheets(described)
+    print_sheets([header, *(_first(sheet, rows) for sheet in others)])
     if described.not_read:
         say(f"not everything was read: {described.not_read}")
     command = described.model and described.model.attributes.get("atc_cmdline")

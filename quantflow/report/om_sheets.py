@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quantflow.artifacts.om_description import OmDescription, OmModel
+from quantflow.printable import LONGEST
 from quantflow.report.sheet import Sheet, count_text, shape_text
 
 _SHOWN_APART = "atc_cmdline"
@@ -37,7 +38,7 @@ def _header_sheet(om: OmDescription) -> Sheet:
         ("checksum", _yes(om.checksum)),
         ("bound to operating system and CPU", _yes(om.needs_os_cpu_check)),
     )
-    return Sheet(om.file, ("", "says the file"), "ll", rows)
+    return Sheet(om.file, ("", "value"), "ll", rows)
 
 
 def _yes(value: bool) -> str:
@@ -74,4 +75,6 @@ def _attributes_sheet(model: OmModel) -> Sheet:
         for name, value in sorted(model.attributes.items())
         if name != _SHOWN_APART
     )
-    return Sheet("Attributes of the model", ("name", "value"), "ll", rows)
+    cut = any(len(value) > LONGEST for _, value in rows)
+    note = "Long values are cut; --json has all." if cut else ""
+    return Sheet("Attributes of the model", ("name", "value"), "ll", rows, note)

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quantflow.artifacts.om_description import OmDescription
-from quantflow.ascend import om_partitions
+from quantflow.ascend import om_model, om_partitions
 from quantflow.ascend.om_file import describe_om, read_om_header
+from quantflow.ascend.protobuf_wire import FieldBudget
 from quantflow.errors import QuantflowError
 
 from .om_builder import MESSAGES, model_message, om_file, tensor
@@ -160,6 +161,15 @@ def test_memory_is_a_small_multiple_of_the_definition(tmp_path: Path, name: str)
     finally:
         tracemalloc.stop()
     assert peak < 8 * len(content) + 2**19
+
+
+@pytest.mark.parametrize("name", ["empty attributes", "empty operators", "inputs", "outputs"])
+def test_no_part_of_a_definition_has_fields_beyond_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    content = om_file([(0, BOMBS[name]())])
+    monkeypatch.setattr(om_model, "FieldBudget", lambda: FieldBudget(90))
+    assert reason(tmp_path, content) == "it has more fields than are read"
 
 
 def sparse(path: Path, kinds: list[int], sizes: list[int], last: bytes) -> None:

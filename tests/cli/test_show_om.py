@@ -56,6 +56,12 @@ def test_all_of_it_is_json_too(call: Call, om: Path) -> None:
     }  # fmt: skip
 
 
+def test_rows_are_limited_but_not_those_of_the_header(call: Call, om: Path) -> None:
+    out = call("show", om, "--limit", "1").out
+    assert "1 of 4 rows; --limit 4 shows all." in out  # inputs and outputs
+    assert ["encrypted", "no"] in rows(out) and ["NetOutput", "1"] not in rows(out)
+
+
 def test_what_cannot_be_read_is_said_beside_the_header(call: Call, om: Path) -> None:
     om.write_bytes(om_file([(0, b"\x08")]))
     answer = call("show", om)
