@@ -136,6 +136,18 @@ def test_the_last_of_repeated_attributes_counts() -> None:
     assert read_model(memoryview(message)).attributes == {"a": "3"}
 
 
+@pytest.mark.parametrize("other", [{"f": 1.0}, {"dt": 1}, {"list": {}}, {"other12": b""}])
+def test_an_attribute_holds_one_value_the_last(other: dict[str, Any]) -> None:
+    first, last = MESSAGES["Attribute"](s=b"a"), MESSAGES["Attribute"](**other)
+    for one, two, expected in ((first, last, {}), (last, first, {"key": "a"})):
+        content = one.SerializeToString() + two.SerializeToString()
+        model = MESSAGES["Model"]()
+        add(model, "key", MESSAGES["Attribute"].FromString(content))
+        entry = b"\x0a\x03key\x12" + bytes([len(content)]) + content
+        assert read_model(memoryview(b"\x5a" + bytes([len(entry)]) + entry)).attributes == expected
+        assert read(model).attributes == expected
+
+
 def test_a_chip_is_found_among_any_number_of_attributes(tmp_path: Path) -> None:
     attributes = {f"a{i}": i for i in range(1500)} | {"soc_version": b"Ascend310P3"}
     path = tmp_path / "model.om"
