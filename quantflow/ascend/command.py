@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quantflow.artifacts.export_record import BucketFiles
-from quantflow.config import Config
+from quantflow.artifacts.export_record import BucketFiles, ExportRecord
+from quantflow.artifacts.model_record import ModelRecord
+from quantflow.ascend.option_files import option_files, travelling_name
+from quantflow.ascend.options import option_texts
+from quantflow.config import Config, LoadedConfig
 
 ONNX_FRAMEWORK = 5
 
@@ -38,11 +41,44 @@ def atc_arguments(
     }
     if keep_dtype is not None:
         options["keep_dtype"] = keep_dtype
-    given = {name: str(value) for name, value in config.atc.options.items()}
+    given = option_texts(config.atc.options)
     if not {"precision_mode", "precision_mode_v2"} & given.keys():
         options["precision_mode"] = "force_fp16"
     options |= given | dict(option_files or {})
     return [f"--{name}={value}" for name, value in options.items()]
+
+
+def planned_command(loaded: LoadedConfig, bucket: BucketFiles) -> tuple[str, ...]:
+    """The whole command of one bucket, as it is run in the hand-over folder.
+
+    Args:
+        loaded: the configuration.
+        bucket: its inputs in the order of the graph, see `in_graph_order`.
+
+    Raises:
+        QuantflowError: QF104 when an option's path names a package that is not installed.
+    """
+    files = option_files(loaded)
+    arguments = atc_arguments(
+        loaded.config,
+        bucket,
+        model_path=bucket.deploy,
+        output=bucket.name,
+        keep_dtype=bucket.keep_dtype,
+        option_files={name: travelling_name(name, path) for name, path in files.items()},
+    )
+    return (loaded.config.atc.executable, *arguments)
+
+
+def in_graph_order(export: ExportRecord, model: ModelRecord) -> ExportRecord:
+    """The record with inputs in the order of the graph: JSON has sorted them by name."""
+    buckets = [
+        bucket.model_copy(
+            update={"input_shapes": {x.name: bucket.input_shapes[x.name] for x in model.inputs}}
+        )
+        for bucket in export.buckets
+    ]
+    return export.model_copy(update={"buckets": tuple(buckets)})
 
 
 def input_shape(shapes: Mapping[str, tuple[int, ...]]) -> str:

@@ -528,12 +528,13 @@ class AtcConfig(Section):
 
     Attributes:
         executable: name or path of atc.
-        options: further options of atc, without the leading dashes.
+        options: further options of atc, without the leading dashes. A boolean becomes 1 or 0 where
+            the option takes those, else true or false; files start at the configuration.
         timeout_s: seconds after which a conversion is ended.
     """
 
     executable: str = "atc"
-    options: dict[str, str | Annotated[int, Field(strict=True)]] = {}
+    options: dict[str, str | Flag | Annotated[int, Field(strict=True)]] = {}
     timeout_s: int = Field(strict=True, default=3600, ge=1)
 
 

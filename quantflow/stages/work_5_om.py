@@ -12,6 +12,7 @@ from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.sample_set import SampleSet
+from quantflow.ascend.command import in_graph_order
 from quantflow.ascend.convert import convert
 from quantflow.ascend.readme import write_readme
 from quantflow.errors import QuantflowError
@@ -28,7 +29,7 @@ def work(context: Context, folder: Path) -> None:
     """Write the hand-over folder with samples and `README.txt`, `om.json`, and any .om files."""
     model = ModelRecord.read(context.folder("00_model") / "model.json")
     export_dir = context.folder("40_onnx")
-    export = _in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
+    export = in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
     missing = list[str]()
     for done, bucket in enumerate(export.buckets):
         context.progress("samples to check the .om with", done, len(export.buckets))
@@ -40,17 +41,6 @@ def work(context: Context, folder: Path) -> None:
     comparison = Comparison.read(path) if comparison_digest(context) else None
     write_readme(folder, record.status, export.buckets, missing, comparison)
     record.write(folder / "om.json")
-
-
-def _in_graph_order(export: ExportRecord, model: ModelRecord) -> ExportRecord:
-    """The record with inputs in the order of the graph: JSON has sorted them by name."""
-    buckets = [
-        bucket.model_copy(
-            update={"input_shapes": {x.name: bucket.input_shapes[x.name] for x in model.inputs}}
-        )
-        for bucket in export.buckets
-    ]
-    return export.model_copy(update={"buckets": tuple(buckets)})
 
 
 def _write_samples(context: Context, folder: Path, model: ModelRecord, bucket: BucketFiles) -> bool:
