@@ -72,12 +72,13 @@ def planned_command(loaded: LoadedConfig, bucket: BucketFiles) -> tuple[str, ...
 
 def in_graph_order(export: ExportRecord, model: ModelRecord) -> ExportRecord:
     """The record with inputs in the order of the graph: JSON has sorted them by name."""
-    buckets = [
-        bucket.model_copy(
-            update={"input_shapes": {x.name: bucket.input_shapes[x.name] for x in model.inputs}}
-        )
-        for bucket in export.buckets
-    ]
+    places = {info.name: place for place, info in enumerate(model.inputs)}
+    buckets = list[BucketFiles]()
+    for bucket in export.buckets:
+        shapes = bucket.input_shapes
+        names = sorted(shapes, key=lambda name: places.get(name, len(places)))
+        ordered = {name: shapes[name] for name in names}
+        buckets.append(bucket.model_copy(update={"input_shapes": ordered}))
     return export.model_copy(update={"buckets": tuple(buckets)})
 
 
