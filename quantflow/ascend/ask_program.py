@@ -14,6 +14,8 @@ TIME_LIMIT_S: Final = 10.0
 LARGEST_ANSWER: Final = 256 * 1024
 """Bytes of output that are read."""
 
+_GRACE_S: Final = 1.0
+
 
 def ask_program(
     command: Sequence[str], environ: Mapping[str, str], time_limit_s: float = TIME_LIMIT_S
@@ -47,9 +49,11 @@ def ask_program(
     try:
         reader.join(time_limit_s)
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        # One that waits in the driver does not even end now.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
     return answers[0].decode("utf-8", "replace") if answers else ""
 
 

@@ -148,3 +148,25 @@ def test_every_code_of_the_manual_has_a_hint() -> None:
     E13010 E16001 E16002 E19010 E19999 E20001 EZ3002 EZ3003 EZ9010 EH9999"""
     assert set(listed.split()) == set(HINTS)
     assert explain(["E16002", "E55555"]).endswith("; E55555")
+
+
+def test_the_opset_must_be_one_that_the_cann_version_reads(
+    export: Export, configure: Configure
+) -> None:
+    # The deploy model has opset 17; AscendQuant is registered for 8 to 16 in CANN 8.0.
+    loaded = configure()
+    target = loaded.config.target.model_copy(update={"cann": "8.0"})
+    older = loaded.model_copy(
+        update={"config": loaded.config.model_copy(update={"target": target})}
+    )
+    bucket = export.record.buckets[0]
+    found = errors(list(bucket_findings(older, bucket, export.directory, export.out)))
+    assert any("[opset]" in finding.what and "16" in finding.what for finding in found)
+
+
+def test_the_folder_of_the_conversion_need_not_exist_yet(
+    export: Export, configure: Configure
+) -> None:
+    bucket, out = export.record.buckets[0], export.out / "not" / "yet"
+    assert list(bucket_findings(configure(), bucket, export.directory, out)) == []
+    assert not out.exists()
