@@ -127,11 +127,13 @@ Examples:
         """Convert to .om with atc, or write the hand-over folder.
 
 The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no
-atc, 4 when a conversion failed.
+atc, 4 when a conversion failed, 2 when preflight finds what atc would refuse. `--dry-run` shows the
+command of every bucket and what preflight finds, and starts no atc.
 
 \b
 Examples:
   quantflow export-om
+  quantflow export-om --dry-run
   quantflow export-om --set target.chip=Ascend310B1
 """,
     ),
