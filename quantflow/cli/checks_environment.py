@@ -52,7 +52,7 @@ def package_checks(requirements: Iterable[str] | None = None) -> Iterator[Check]
 
 def torch_check() -> Check:
     """Whether torch can be imported, and what torch_npu without CANN beneath it does to that."""
-    from quantflow.graph.from_torch import import_torch
+    from quantflow.torch_import import import_torch
 
     try:
         import_torch()

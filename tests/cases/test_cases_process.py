@@ -80,7 +80,7 @@ def test_torch_works_beside_a_torch_npu_without_cann(tmp_path: Path) -> None:
     (site / "torch_npu.py").write_text(
         'raise ImportError("libascendcl.so: cannot open shared object file")\n'
     )
-    code = "from quantflow.graph.from_torch import import_torch; print(import_torch().ones(1))"
+    code = "from quantflow.torch_import import import_torch; print(import_torch().ones(1))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**unprotected(), "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
