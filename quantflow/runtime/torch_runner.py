@@ -72,7 +72,9 @@ class TorchRunner:
 
     def _move(self, module: Any) -> None:
         try:
-            module.eval().to(self._torch.device(self._device))
+            device = self._torch.device(self._device)
+            self._torch.zeros(1, device=device)  # a module without weights moves anywhere
+            module.eval().to(device)
         except Exception as error:  # RuntimeError, AssertionError and others, by backend
             what = f"torch cannot use the device {self._device!r}: {first_lines(error)}"
             fix = "give cpu, cuda:N or npu:N, and install torch for it"
