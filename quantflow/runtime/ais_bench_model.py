@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from quantflow.errors import fail
+from quantflow.errors import QuantflowError, fail
 from quantflow.runtime.om_boundary import OmTensor, check_static, in_order
 from quantflow.runtime.runner import Feeds
 
@@ -35,17 +35,18 @@ class AisBenchModel:
         except (ImportError, OSError) as error:
             fail("QF620", f"ais_bench cannot be imported: {error}", where="--runner om",
                  fix="source CANN's set_env.sh and install the aclruntime wheel")  # fmt: skip
+        self._session: Any = None
         try:
-            self._session: Any = InferSession(device, path)
-        except Exception as error:
-            self._failed("InferSession", error)
-        try:
+            self._session = InferSession(device, path)
             self._inputs = _described(self._session.get_inputs())
             self._described = _described(self._session.get_outputs())
             check_static([*self._inputs, *self._described], path)
-        except BaseException:
+        except QuantflowError:
             self.close()
             raise
+        except Exception as error:
+            self.close()
+            self._failed("InferSession", error)
 
     @property
     def inputs(self) -> tuple[OmTensor, ...]:
