@@ -104,6 +104,15 @@ def atc_checks(loaded: LoadedConfig | None) -> Iterator[Check]:
         yield Check("environment", "CANN", "warn", finding.what, finding.fix)
 
 
+def om_check() -> Check:
+    """Whether .om files can be run here; only `compare --runner om` needs that."""
+    from quantflow.runtime.om_model import installed_backends
+
+    found = installed_backends()
+    value = ", ".join(found) or "no acl or ais_bench: .om files cannot be run on this machine"
+    return Check("environment", "running .om files", "ok", value)
+
+
 def disk_check(directory: Path, least: int = LEAST_FREE_BYTES) -> Check:
     """Free space where results go.
 

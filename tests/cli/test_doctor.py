@@ -146,3 +146,12 @@ def test_samples_are_held_against_the_model_s_inputs(
         (run.folder("10_set") / name / "set.json").unlink()
     write_set(run.folder("10_set") / "heldout", record, [{"x": np.ones(width, np.float32)}])
     assert [check.level for check in sample_checks(run)] == [level]
+
+
+def test_what_runs_om_files_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check = environment.om_check()
+    assert check.level == "ok" and "cannot be run on this machine" in check.value
+    (tmp_path / "ais_bench").mkdir()
+    (tmp_path / "ais_bench" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert environment.om_check().value == "ais_bench"
