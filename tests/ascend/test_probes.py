@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
@@ -168,3 +170,27 @@ def test_probes_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     first, again = (write_probes(tmp_path / x, TargetConfig()) for x in "ab")
     for a, b in zip(first, again, strict=True):
         assert a.file.read_bytes() == b.file.read_bytes()
+
+
+@given(
+    shape=st.sampled_from([(2, 3), (3, 2), ()]),
+    data=st.data(),
+    value=st.floats(width=32, allow_nan=True, allow_infinity=True),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_output_gives_the_nearest_hypothesis_or_none(
+    shape: tuple[int, ...], data: st.DataObject, value: float
+) -> None:
+    hypotheses = {"low": np.full((2, 3), 1.0, np.float32), "high": np.full((2, 3), 2.0, np.float32)}
+    count = int(np.prod(shape))
+    factors = data.draw(st.lists(st.floats(0.999, 1.001), min_size=count, max_size=count))
+    output = np.array(factors, np.float64).reshape(shape) * value
+    found = judge_probe(output, hypotheses)
+    if shape != (2, 3) or not np.isfinite(output).all():
+        assert found is None
+    elif found is not None:
+        # Within 2^-9 of it, relative and by root mean square.
+        level = {"low": 1.0, "high": 2.0}[found]
+        assert ((output - level) ** 2).mean() ** 0.5 <= level * 2**-9 * (1 + 1e-9)
+    else:
+        assert all(((output - x) ** 2).mean() ** 0.5 > x * 2**-9 * (1 - 1e-9) for x in (1.0, 2.0))
