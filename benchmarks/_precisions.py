@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -32,6 +32,8 @@ from quantflow.sensitivity.verification import Verifier
 from quantflow.stages.comparing_task import task_records
 from quantflow.stages.pipeline import run_stage
 from quantflow.stages.stage import Context
+from quantflow.stages.stage_0_model import STAGE as MODEL
+from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_3_sweep import STAGE as SWEEP
 from quantflow.stages.stage_25_optimize import STAGE as OPTIMIZE
 from quantflow.stages.work_3_sweep import Parts
@@ -40,6 +42,10 @@ ESTIMATORS = ("minmax", "percentile", "kl", "mse")
 """Beside `auto`, which is the range in force."""
 
 PASSES = ("smoothing", "rounding", "bias_correction")
+
+
+Score = tuple[float, float, float]
+"""A figure and the ends of its 95% interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class Row:
         value: of the metric on held-out samples.
         damage, low, high: mean distance from fp32 and its 95% interval over samples, paired.
         cosine_mean, cosine_min: of the outputs to fp32.
-        task: the figure of a task with records of its own, and its ends; None without one.
+        tasks: the figures of tasks with records of their own, and their ends, by kind.
     """
 
     model: str
@@ -67,7 +73,7 @@ class Row:
     high: float
     cosine_mean: float
     cosine_min: float
-    task: tuple[float, float, float] | None = None
+    tasks: Mapping[str, Score] = field(default_factory=dict[str, Score])
 
 
 def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:
@@ -80,7 +86,8 @@ def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:
     """
     plain = context_of(job, directory, [f"optimize.{each}=false" for each in PASSES])
     run_stage(plain, OPTIMIZE)
-    bench = Bench.of(name, plain)
+    tasks = [plain, *task_contexts(job, directory)]
+    bench = Bench.of(name, plain, tasks)
     yield bench.row("fp32", bench.verifier.model, 0.0)
     yield bench.planned("fp16", bench.all_fp16())
     for estimator in ESTIMATORS:
@@ -89,14 +96,33 @@ def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:
         )
     yield bench.planned("int8, auto", bench.policy("none"))
     yield bench.planned("int8, auto, policy attention", bench.policy("attention"))
-    yield bench.swept("int8, auto, policy auto", plain)
+    if job.searched:
+        yield bench.swept("int8, auto, policy auto", plain)
     recovered = context_of(job, directory)
     run_stage(recovered, OPTIMIZE)
-    optimized = Bench.of(name, recovered)
+    optimized = Bench.of(name, recovered, tasks)
     yield optimized.planned("int8, optimized", optimized.policy("none"))
     yield optimized.planned("int8, optimized, policy attention", optimized.policy("attention"))
-    yield optimized.swept("int8, optimized, policy auto", recovered)
+    if job.searched:
+        yield optimized.swept("int8, optimized, policy auto", recovered)
+    for plan in () if job.searched else job.plans:
+        named = context_of(job, directory, plan.overrides)
+        yield optimized.swept(f"int8, optimized, {plan.name}", named)
     yield from bench.peers(directory)
+
+
+def task_contexts(job: Job, directory: Path) -> list[Context]:
+    """The further tasks of a job, their records prepared.
+
+    Args:
+        job: names their configurations.
+        directory: of the runs.
+    """
+    found = [context_of(replace(job, file=file, overrides=()), directory) for file in job.tasks]
+    for context in found:
+        run_stage(context, MODEL)
+        run_stage(context, SET)
+    return found
 
 
 @dataclass(frozen=True)
@@ -106,20 +132,22 @@ class Bench:
     Attributes:
         name: for the table.
         context: configuration and run directory.
+        tasks: the same of every task that the model is judged by.
         parts: what a sweep is made of.
         verifier: runs models on the held-out samples.
     """
 
     name: str
     context: Context
+    tasks: Sequence[Context]
     parts: Parts
     verifier: Verifier
 
     @classmethod
-    def of(cls, name: str, context: Context) -> Bench:
+    def of(cls, name: str, context: Context, tasks: Sequence[Context]) -> Bench:
         """By the model and ranges in force."""
         parts = Parts(context, Ledger(None, ALONE))
-        return cls(name, context, parts, parts.verifier)
+        return cls(name, context, tasks, parts, parts.verifier)
 
     def with_ranges(self, ranges: RangesRecord) -> Bench:
         """The same with other ranges."""
@@ -182,21 +210,22 @@ class Bench:
             high=first.high,
             cosine_mean=float(values["cosine"].mean()),
             cosine_min=float(values["cosine"].min()),
-            task=self._task(runner),
+            tasks=dict(self._judged_tasks(runner)),
         )
         runner.close()
         print({key: x for key, x in asdict(found).items() if x}, file=sys.stderr, flush=True)
         return found
 
-    def _task(self, runner: OnnxRuntimeRunner | FileRunner) -> tuple[float, float, float] | None:
-        config = self.context.config
-        if config.task is None or not config.task.sources:
-            return None
-        sets, truth = task_records(self.context, config.task)
-        record, dims = self.parts.record, config.target.buckets[0]
-        found = judge_records(config.task, truth, sets, runner, record, dims)
-        score = found.score(seed=config.run.seed)
-        return score.value, score.low, score.high
+    def _judged_tasks(self, runner: OnnxRuntimeRunner | FileRunner) -> Iterator[tuple[str, Score]]:
+        record, dims = self.parts.record, self.context.config.target.buckets[0]
+        for context in self.tasks:
+            task = context.config.task
+            if task is None or not task.sources:
+                continue
+            sets, truth = task_records(context, task)
+            found = judge_records(task, truth, sets, runner, record, dims)
+            score = found.score(seed=context.config.run.seed)
+            yield task.kind, (score.value, score.low, score.high)
 
     def peers(self, directory: Path) -> Iterator[Row]:
         """What others make of the float model and the calibration samples."""
@@ -232,7 +261,6 @@ def figures_of(rows: Sequence[Row], expected: Mapping[str, tuple[float, float]])
     for x in rows:
         of = f"{x.model}, {x.way}"
         values = {f"{of}: {x.metric}": x.value, f"{of}: cosine": x.cosine_mean}
-        if x.task:
-            values[f"{of}: task"] = x.task[0]
+        values |= {f"{of}: {kind}": value for kind, (value, _, _) in x.tasks.items()}
         found += [Figure(key, value, within=expected.get(key)) for key, value in values.items()]
     return found

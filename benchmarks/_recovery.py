@@ -83,11 +83,23 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A model, how it is quantized, and the plans to look for."""
+    """A model, how it is quantized, and the plans to look for.
+
+    Attributes:
+        folder: of its calibration set.
+        overrides: of the configuration there.
+        plans: of the recovery.
+        file: the configuration.
+        tasks: further configurations of the same model, for their tasks.
+        searched: whether the table has the plans that a search finds; else those of `plans`.
+    """
 
     folder: str
     overrides: tuple[str, ...]
     plans: tuple[Plan, ...]
+    file: str = "quantflow.toml"
+    tasks: tuple[str, ...] = ()
+    searched: bool = True
 
 
 ALL_DOWN = '{pattern="*.down_proj"}'
@@ -96,6 +108,30 @@ INT8_DOWN = ", ".join(
     for layers in ("[034]", "1[24678]")
 )
 """Layers of SmolLM2 whose FFN output stays INT8 where 85% of MACs have to."""
+
+FFN_OUTPUTS = (
+    Plan(
+        "22 of 30 FFN outputs in fp16",
+        (
+            f"plan.pins=[{ALL_DOWN}, {INT8_DOWN}]",
+            'plan.policy="none"',
+            "budget.perplexity_rise_fraction=0.03",
+            "budget.int8_mac_fraction=0.85",
+        ),
+        (Target("perplexity rise", 0.03, "at most"), Target("INT8 share of MACs", 0.85)),
+    ),
+    Plan(
+        "all FFN outputs in fp16",
+        (
+            f"plan.pins=[{ALL_DOWN}]",
+            'plan.policy="none"',
+            "budget.perplexity_rise_fraction=0.01",
+            "budget.int8_mac_fraction=0.75",
+        ),
+        (Target("perplexity rise", 0.01, "at most"), Target("INT8 share of MACs", 0.75)),
+    ),
+)
+"""Plans of SmolLM2: the layers that its ranking puts first."""
 
 JOBS = {
     "minilm": Job(
@@ -112,7 +148,9 @@ JOBS = {
                 ),
             ),
         ),
+        tasks=("retrieval.toml",),
     ),
+    "minilm-classes": Job("minilm_wikipedia", (), (), file="classification.toml"),
     "minilm-per-tensor": Job(
         "minilm_wikipedia",
         ('quantization.weight_granularity="per-tensor"',),
@@ -124,32 +162,8 @@ JOBS = {
             ),
         ),
     ),
-    "smollm2": Job(
-        "smollm2_wikipedia",
-        (),
-        (
-            Plan(
-                "22 of 30 FFN outputs in fp16",
-                (
-                    f"plan.pins=[{ALL_DOWN}, {INT8_DOWN}]",
-                    'plan.policy="none"',
-                    "budget.perplexity_rise_fraction=0.03",
-                    "budget.int8_mac_fraction=0.85",
-                ),
-                (Target("perplexity rise", 0.03, "at most"), Target("INT8 share of MACs", 0.85)),
-            ),
-            Plan(
-                "all FFN outputs in fp16",
-                (
-                    f"plan.pins=[{ALL_DOWN}]",
-                    'plan.policy="none"',
-                    "budget.perplexity_rise_fraction=0.01",
-                    "budget.int8_mac_fraction=0.75",
-                ),
-                (Target("perplexity rise", 0.01, "at most"), Target("INT8 share of MACs", 0.75)),
-            ),
-        ),
-    ),
+    "smollm2": Job("smollm2_wikipedia", (), FFN_OUTPUTS, searched=False),
+    "smollm2-code": Job("smollm2_wikipedia", (), FFN_OUTPUTS, file="code.toml", searched=False),
     "efficientnet": Job(
         "efficientnet_stamps",
         ("set.heldout_samples=400",),
@@ -199,9 +213,9 @@ def recovery_figures(name: str, job: Job, directory: Path) -> list[Figure]:
 
 def context_of(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Context:
     """The configuration of a job, in a run directory of its own."""
-    place = directory / "-".join([job.folder, *("other" for _ in job.overrides)])
-    config = SETS / job.folder / "quantflow.toml"
-    loaded = load_config(config, [f'run.directory="{place}"', *job.overrides, *overrides])
+    place = "-".join([job.folder, Path(job.file).stem, *("other" for _ in job.overrides)])
+    every = [f'run.directory="{directory / place}"', *job.overrides, *overrides]
+    loaded = load_config(SETS / job.folder / job.file, every)
     return Context(loaded, RunDirectory(loaded.run_directory))
 
 

@@ -14,8 +14,8 @@ do; a figure that leaves it counts as missed.
     python benchmarks/accuracy.py [--only MODEL] [--part table|recovery] [--directory DIR]
                                   [--plot FILE] [--json FILE]
 
-MODEL is minilm, minilm-per-tensor, smollm2 or efficientnet; with a directory, what is there is
-used again.
+MODEL is minilm, minilm-classes, minilm-per-tensor, smollm2, smollm2-code or efficientnet; with a
+directory, what is there is used again.
 """
 
 from __future__ import annotations
@@ -77,18 +77,27 @@ def main() -> int:
 def print_table(rows: Sequence[Row]) -> None:
     """All rows with their intervals."""
     table = Table(title="Held-out samples, emulated; 95% intervals over samples")
-    for column in ("model", "way", "INT8", "metric", "value", "distance from fp32", "cosine"):
+    for column in ("model", "way", "metric", "INT8", "value", "distance from fp32", "cosine"):
         table.add_column(
             column, justify="left" if column in ("model", "way", "metric") else "right"
         )
     table.add_column("least", justify="right")
-    table.add_column("Spearman", justify="right")
+    table.add_column("tasks", justify="right")
     for x in rows:
         share = "-" if x.int8_mac_fraction is None else f"{x.int8_mac_fraction:.1%}"
-        task = f"{x.task[0]:.3f} ({x.task[1]:.3f} to {x.task[2]:.3f})" if x.task else "-"
+        tasks = [f"{kind} {v:.3f} ({a:.3f} to {b:.3f})" for kind, (v, a, b) in x.tasks.items()]
         damage = f"{x.damage:.2g} ({x.low:.2g} to {x.high:.2g})"
         cosines = f"{x.cosine_mean:.5f}", f"{x.cosine_min:.4f}"
-        table.add_row(x.model, x.way, x.metric, share, f"{x.value:.5g}", damage, *cosines, task)
+        table.add_row(
+            x.model,
+            x.way,
+            x.metric,
+            share,
+            f"{x.value:.5g}",
+            damage,
+            *cosines,
+            "\n".join(tasks) or "-",
+        )
     Console(width=150).print(table)
 
 

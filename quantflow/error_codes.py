@@ -423,6 +423,23 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "`quantflow.evaluation.lm_eval_model` offers a run to lm-evaluation-harness, which is an "
         "optional dependency: pip install 'lm-eval>=0.4.9,<0.5'.",
     ),
+    "QF620": ErrorCode(
+        "nothing here runs an .om file",
+        "An .om file runs on an NPU, through pyACL (`acl`, a part of CANN: source its set_env.sh) "
+        "or ais_bench (two wheels of Ascend's tools: aclruntime and ais_bench). Neither is on "
+        "PyPI. Without them nothing of the .om file is measured.",
+    ),
+    "QF621": ErrorCode(
+        "the NPU's runtime failed",
+        "A call of pyACL returned another code than 0, ais_bench raised, or the process that ran "
+        "the model ended. Codes are listed in the AscendCL manual; what happened is in "
+        "~/ascend/log. Whatever was allocated has been given back.",
+    ),
+    "QF622": ErrorCode(
+        "device not usable by torch",
+        "`--runner torch:DEVICE` takes what torch.device takes: cpu, cuda:N, or npu:N with "
+        "torch_npu and CANN.",
+    ),
     # 7xx atc
     "QF701": ErrorCode(
         "atc did not convert the model",

@@ -27,17 +27,21 @@ def definitions() -> list[Record]:
 
 @cache
 def _pairs() -> tuple[tuple[str, str], ...]:
-    """Words and definition of `PAIRS` nouns.
+    """Words and definition of `PAIRS` nouns."""
+    found = [pair for line in noun_lines() if (pair := parsed(line)) is not None]
+    step = len(found) // PAIRS
+    return tuple(found[: PAIRS * step : step])
+
+
+def noun_lines() -> list[str]:
+    """The lines of the file of nouns.
 
     Raises:
         FileNotFoundError: when the package is not unpacked.
     """
     if not FILE.is_file():
         raise FileNotFoundError("WordNet is missing: make data")
-    lines = FILE.read_text(encoding="ascii").splitlines()
-    found = [pair for line in lines if (pair := parsed(line)) is not None]
-    step = len(found) // PAIRS
-    return tuple(found[: PAIRS * step : step])
+    return FILE.read_text(encoding="ascii").splitlines()
 
 
 def parsed(line: str) -> tuple[str, str] | None:

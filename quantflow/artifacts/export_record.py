@@ -86,6 +86,9 @@ class ExportRecord(Record):
         amct_record: name of the AMCT record file.
         chip: what the model was made for; empty where it is not known.
         float_nodes: what stays float beside the layers, such as a MatMul in a branch of an If.
+        modify_mixlist: name of a file for that option of atc, or None without islands.
+        op_precision_mode: name of a file for that option of atc, or None.
+        precision_notes: what a person who names these two must know.
     """
 
     opset: int
@@ -96,6 +99,9 @@ class ExportRecord(Record):
     amct_record: str
     chip: str = ""
     float_nodes: tuple[FloatNode, ...] = ()
+    modify_mixlist: str | None = None
+    op_precision_mode: str | None = None
+    precision_notes: tuple[str, ...] = ()
 
 
 class LayerParity(Record):

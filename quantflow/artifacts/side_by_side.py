@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from quantflow.artifacts.om_run import Latency, ProbeAnswer
 from quantflow.artifacts.record import Record, Verdict
 
-SideKind = Literal["fp32", "fp16", "fp16_plain", "int8", "qdq", "float", "dump"]
+SideKind = Literal[
+    "fp32", "fp16", "fp16_plain", "int8", "qdq", "float", "dump", "om_int8", "om_fp16", "om"
+]
 """What a side is: a precision of the run, an ONNX file (`int8` in Ascend's dialect, `qdq`, or
-`float`), or a directory of dumped tensors."""
+`float`), a directory of dumped tensors, or an .om file (of the run, or any other)."""
 
 PlaceKind = Literal["layer", "block", "output", "tensor"]
 """A layer's output, a value at a block's boundary, an output of the model, or any other value."""
@@ -20,10 +23,13 @@ class SideInfo(Record):
     Attributes:
         name: as it was given.
         kind: what it is.
+        ran_on: the device that a runner reports; empty where onnxruntime ran it here, or nothing
+            did.
     """
 
     name: str
     kind: SideKind
+    ran_on: str = ""
 
 
 class Limits(Record):
@@ -155,6 +161,8 @@ class SideBySide(Record):
         verdict: pass or fail.
         reasons: one sentence for everything that failed.
         notes: what was not compared, and what is marked only.
+        latency: of the .om files; None where none ran.
+        probes: what the chip answered; empty where none ran.
     """
 
     reference: SideInfo
@@ -167,3 +175,5 @@ class SideBySide(Record):
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    latency: Latency | None = None
+    probes: tuple[ProbeAnswer, ...] = ()

@@ -19,8 +19,9 @@ from quantflow.ascend.error_places import error_places
 from quantflow.ascend.handover import SCRIPT, write_handover
 from quantflow.ascend.judge_om import om_file_problem
 from quantflow.ascend.manifest import write_manifest
-from quantflow.ascend.planned import PlannedConversion, wanted_conversions
+from quantflow.ascend.planned import PROBES, PlannedConversion, wanted_conversions
 from quantflow.ascend.preflight import bucket_findings, common_findings, is_int8
+from quantflow.ascend.probes import write_probes
 from quantflow.config import LoadedConfig
 from quantflow.errors import Problem
 from quantflow.progress import DETAIL, Progress, no_progress
@@ -67,8 +68,9 @@ def convert(
     Raises:
         QuantflowError: QF401 or QF402 when the files of stage 4 are not what its record says.
     """
-    baseline = loaded.config.atc.baseline
-    wanted = list(wanted_conversions(export, export_dir, baseline=baseline))
+    wanted = list(wanted_conversions(loaded.config.atc, export, export_dir, out_dir))
+    if any(conversion.kind == "probe" for conversion in wanted):
+        write_probes(out_dir / PROBES, loaded.config.target)
     planned, layers = write_handover(loaded, wanted, model, out_dir)
     executable = find_atc(loaded) if start_atc else None
     int8 = any(is_int8(bucket) for bucket in export.buckets)

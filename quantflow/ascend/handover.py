@@ -16,7 +16,6 @@ from typing import Final
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.ascend.command import atc_arguments
 from quantflow.ascend.handover_files import FORMAT, PLAN
 from quantflow.ascend.option_files import option_files, travelling_name
 from quantflow.ascend.planned import PlannedConversion, WantedConversion, inside, node_layers
@@ -89,7 +88,7 @@ def _place(
 ) -> PlannedConversion:
     inside(out_dir, wanted.name)
     model = inside(wanted.folder, wanted.files.deploy)
-    names = [wanted.files.deploy, *placed.values()]
+    names = [wanted.files.deploy, *(placed.values() if wanted.kind != "probe" else ())]
     _copy(model, out_dir / wanted.files.deploy)
     for data in external_files(model):
         names.append(data.relative_to(wanted.folder).as_posix())
@@ -100,14 +99,7 @@ def _place(
             _copy(inside(wanted.folder, names[-1]), out_dir / names[-1])
         else:
             write_atomically(inside(out_dir, names[-1]), wanted.keep_dtype_text.encode())
-    arguments = atc_arguments(
-        loaded.config,
-        wanted.files,
-        model_path=wanted.files.deploy,
-        output=wanted.name,
-        keep_dtype=wanted.files.keep_dtype,
-        option_files=placed,
-    )
+    arguments = wanted.arguments(loaded)
     there = sorted(name for name in names if (out_dir / name).is_file())
     digests = {name: file_digest(out_dir / name) for name in there}
     chip = loaded.config.target.chip

@@ -1,4 +1,4 @@
-"""What is to be converted: per bucket the INT8 model, and the fp16 model that it replaces."""
+"""What is to be converted: of every bucket the INT8 and the fp16 model, and the probes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import ConversionKind
 from quantflow.artifacts.plan import PrecisionPlan
+from quantflow.ascend.command import planned_arguments
+from quantflow.ascend.preflight import is_int8
+from quantflow.ascend.probe_cases import probe_cases
+from quantflow.ascend.probe_model import INPUT
+from quantflow.config import AtcConfig, LoadedConfig
 from quantflow.errors import QuantflowError, fail
 from quantflow.export.deployed import deployed_layers
 from quantflow.export.keep_dtype import keep_dtype
 from quantflow.graph.model_io import load_model
+
+PROBES = "probes"
+"""Folder of the probes in the hand-over folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,14 @@ class WantedConversion:
         """Name of the conversion and of its .om file, without suffix."""
         return self.files.name
 
+    def arguments(self, loaded: LoadedConfig) -> list[str]:
+        """Of atc; paths are relative to the hand-over folder.
+
+        Raises:
+            QuantflowError: QF104 when an option's path names a package that is not installed.
+        """
+        return planned_arguments(loaded, self.files, own_options=self.kind != "probe")
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedConversion:
@@ -68,19 +84,43 @@ class PlannedConversion:
 
 
 def wanted_conversions(
-    export: ExportRecord, export_dir: Path, *, baseline: bool
+    atc: AtcConfig, export: ExportRecord, export_dir: Path, out_dir: Path
 ) -> Iterator[WantedConversion]:
-    """The conversions of every bucket, the INT8 one first.
+    """The conversions of every bucket, the INT8 one first, then those of the probes.
 
     Args:
+        atc: says whether fp16 models and probes are wanted.
         export: what stage 4 wrote.
         export_dir: where it wrote it.
-        baseline: whether to convert the fp16 models, too.
+        out_dir: where `write_probes` writes, or will, into `probes`.
 
     Raises:
         QuantflowError: QF401 or QF402 when plan.json cannot be read, QF201 when a float twin
             cannot.
     """
+    yield from _of_buckets(export, export_dir, baseline=atc.baseline)
+    if atc.probes and any(is_int8(bucket) for bucket in export.buckets):
+        yield from _of_probes(out_dir)
+
+
+def _of_probes(out_dir: Path) -> Iterator[WantedConversion]:
+    for case in probe_cases():
+        files = BucketFiles(
+            name=case.name,
+            dims={},
+            input_shapes={INPUT: case.x.shape},
+            deploy=f"{PROBES}/{case.name}.onnx",
+            float_twin="",
+            qdq="",
+            keep_dtype=None,
+            op_types={},
+        )
+        yield WantedConversion("probe", "", out_dir, files)
+
+
+def _of_buckets(
+    export: ExportRecord, export_dir: Path, *, baseline: bool
+) -> Iterator[WantedConversion]:
     islands = frozenset[str]()
     if baseline:
         islands = PrecisionPlan.read(export_dir / "plan.json").island_nodes

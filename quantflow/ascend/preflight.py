@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,14 +14,18 @@ import onnx_ir as ir
 from quantflow.artifacts.export_record import BucketFiles
 from quantflow.artifacts.om_record import Finding
 from quantflow.ascend.command import input_shape
-from quantflow.ascend.option_files import option_files
+from quantflow.ascend.environment import ops_findings
+from quantflow.ascend.file_findings import file_findings, unmatched_findings
+from quantflow.ascend.installed_chip import other_chip_findings
 from quantflow.ascend.option_rules import option_findings
+from quantflow.ascend.options import option_texts
 from quantflow.config import LoadedConfig
-from quantflow.errors import QuantflowError
+from quantflow.errors import QuantflowError, did_you_mean
 from quantflow.graph.from_onnx import external_files
 from quantflow.graph.model_io import load_model
 from quantflow.target.dtype_files import unmatched_lines
 from quantflow.target.lint import lint
+from quantflow.target.parser_renames import onnx_node
 
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _LEGAL_PATH: Final = re.compile(r"[A-Za-z0-9_./-]+")
@@ -30,26 +35,18 @@ _SPACE_FACTOR: Final = 4
 
 
 def common_findings(loaded: LoadedConfig, *, int8: bool) -> Iterator[Finding]:
-    """What concerns all buckets: the options and the files they name.
+    """What concerns all buckets: the options, the files they name, and the chip of this machine.
 
     Args:
         loaded: the configuration.
         int8: whether the models hold INT8 layers.
     """
     config = loaded.config
-    options = {name: str(value) for name, value in config.atc.options.items()}
-    yield from option_findings(options, int8=int8)
-    for name, path in option_files(loaded).items():
-        where = f"atc.options.{name}"
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            what = f"the file cannot be read: {error.strerror}"
-            yield Finding(level="error", what=what, where=where, fix=f"check {options[name]}")
-            continue
-        if int8 and name == "op_precision_mode" and "high_precision" in text:
-            what = "high_precision does not go with an INT8 model"
-            yield Finding(level="error", what=what, where=where, fix="remove those lines")
+    options = option_texts(config.atc.options)
+    yield from option_findings(options, int8=int8, chip=config.target.chip)
+    yield from file_findings(loaded, int8=int8)
+    yield from other_chip_findings(config.target.chip, os.environ)
+    yield from ops_findings(config.target.chip, os.environ)
 
 
 def bucket_findings(
@@ -61,7 +58,7 @@ def bucket_findings(
         loaded: the configuration.
         bucket: its files, relative to `export_dir`.
         export_dir: where stage 4 wrote.
-        out_dir: where the .om goes.
+        out_dir: where the .om goes; it need not exist yet.
     """
     yield from _name_findings(bucket)
     path = export_dir / bucket.deploy
@@ -77,7 +74,8 @@ def bucket_findings(
             what = "keep_dtype is given, and the model has fp32 islands of its own"
             yield _error(bucket, what, "atc.options.keep_dtype", "remove the option")
         yield from _keep_dtype_findings(bucket, model, export_dir / bucket.keep_dtype)
-    yield from _dtype_option_findings(loaded, bucket, model)
+    yield from unmatched_findings(loaded, bucket.name, model)
+    yield from _out_node_findings(loaded, bucket, model)
     yield from _space_findings(bucket, path, out_dir)
     for finding in lint(model, loaded.config.target.cann):
         if finding.level == "info":
@@ -132,27 +130,26 @@ def _keep_dtype_findings(bucket: BucketFiles, model: ir.Model, path: Path) -> It
         yield _error(bucket, what, path.name, "rerun `quantflow export-onnx --force`")
 
 
-def _dtype_option_findings(
+def _out_node_findings(
     loaded: LoadedConfig, bucket: BucketFiles, model: ir.Model
 ) -> Iterator[Finding]:
-    """Lines of a person's own files that name no node, as far as the parser's names are known."""
-    files = option_files(loaded)
-    for option in sorted({"keep_dtype", "customize_dtypes"} & files.keys()):
-        try:
-            text = files[option].read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):  # which is said for all buckets together
-            continue
-        for line in unmatched_lines(model, text):
-            what = f"{line!r} matches no node after atc's parser, as far as its names are known"
-            where = f"{bucket.name}: atc.options.{option}"
-            fix = "name the node as atc's parser does"
-            yield Finding(level="warning", what=what, where=where, fix=fix)
+    """Nodes that out_nodes names, before or after the parser, or tensors (E10016)."""
+    given = option_texts(loaded.config.atc.options).get("out_nodes", "")
+    names = {entry.split(":")[0].strip() for entry in given.split(";")} - {""}
+    known = {str(node.name) for node in model.graph}
+    known |= {str(value.name) for node in model.graph for value in node.outputs}
+    for name in sorted(names - known):
+        if onnx_node(name, known) is None:
+            what = f"{name!r} is no node and no tensor of the model (E10016)"
+            where = f"{bucket.name}: atc.options.out_nodes"
+            yield Finding(level="warning", what=what, where=where, fix=did_you_mean(name, known))
 
 
 def _space_findings(bucket: BucketFiles, path: Path, out_dir: Path) -> Iterator[Finding]:
     size = sum(file.stat().st_size for file in (path, *external_files(path)))
     wanted = _SPACE_FACTOR * size
-    free = shutil.disk_usage(out_dir).free
+    place = next(place for place in (out_dir, *out_dir.parents) if place.exists())
+    free = shutil.disk_usage(place).free
     if free < wanted:
         what = f"{free / 1e6:.0f} MB are free on disk and about {wanted / 1e6:.0f} MB are needed"
         fix = "free some space, or choose another run.directory"

@@ -24,8 +24,9 @@ CONVERT
 On a machine with CANN, source its set_env.sh, then
     python3 convert.py [--parallel N] [--force] [name ...]
 It runs atc with the arguments in conversions.json and writes <bucket>.om (INT8), <bucket>_fp16.om
-(the model that it replaces, to compare with), logs/<name>.log and result.json. A name is a bucket
-or one conversion. It needs Python 3.7 or later and nothing else, refuses models that are not those
+(the model that it replaces, to compare with), probe_*.om (tiny models that show what the chip does
+where it could only be assumed), logs/<name>.log and result.json. A name is a bucket or one
+conversion. It needs Python 3.7 or later and nothing else, refuses models that are not those
 of conversions.json, and goes on where it was interrupted. Exit codes: 0 every INT8 model was
 converted, 2 an unknown name or a changed file, 3 no atc, 4 a conversion failed, 130 interrupted.
 Then bring the folder back, and where it was made run

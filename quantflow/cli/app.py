@@ -128,12 +128,14 @@ Examples:
         """Convert to .om with atc, or write the hand-over folder.
 
 The hand-over folder converts the model on another machine that has atc. Exits 3 when there is no
-atc, 4 when a conversion failed. What convert.py then made of that folder is taken back by
---collect, after every .om file was verified again.
+atc, 4 when a conversion failed, 2 when preflight finds what atc would refuse. `--dry-run` shows the
+commands and what preflight finds, and starts no atc. What convert.py made of that folder is taken
+back by `--collect`, after every .om file was verified again.
 
 \b
 Examples:
   quantflow export-om
+  quantflow export-om --dry-run
   quantflow export-om --collect run/50_om
   quantflow export-om --set target.chip=Ascend310B1
 """,

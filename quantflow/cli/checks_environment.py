@@ -52,7 +52,7 @@ def package_checks(requirements: Iterable[str] | None = None) -> Iterator[Check]
 
 def torch_check() -> Check:
     """Whether torch can be imported, and what torch_npu without CANN beneath it does to that."""
-    from quantflow.graph.from_torch import import_torch
+    from quantflow.torch_import import import_torch
 
     try:
         import_torch()
@@ -82,12 +82,13 @@ def provider_check(config: RuntimeConfig) -> Check:
 
 
 def atc_checks(loaded: LoadedConfig | None) -> Iterator[Check]:
-    """Whether atc is at hand; without it everything but the conversion works.
+    """Whether atc is at hand, and what it needs; without it all but the conversion works.
 
     Args:
-        loaded: names the executable; ``atc`` is looked for when None.
+        loaded: names executable and chip; ``atc`` is looked for when None.
     """
-    from quantflow.ascend.environment import environment_findings, find_atc
+    from quantflow.ascend.environment import environment_findings, find_atc, ops_findings
+    from quantflow.ascend.installed_chip import other_chip_findings
 
     executable = find_atc(loaded) if loaded is not None else shutil.which("atc")
     if executable is not None:
@@ -95,8 +96,21 @@ def atc_checks(loaded: LoadedConfig | None) -> Iterator[Check]:
     else:
         value = "not found: export-om will write what another machine needs to convert the model"
         yield Check("environment", "atc", "warn", value, "source CANN's set_env.sh where it is")
-    for finding in environment_findings(executable, os.environ):
+    findings = list(environment_findings(executable, os.environ))
+    if loaded is not None:
+        chip = loaded.config.target.chip
+        findings += [*other_chip_findings(chip, os.environ), *ops_findings(chip, os.environ)]
+    for finding in findings:
         yield Check("environment", "CANN", "warn", finding.what, finding.fix)
+
+
+def om_check() -> Check:
+    """Whether .om files can be run here; only `compare --runner om` needs that."""
+    from quantflow.runtime.om_model import installed_backends
+
+    found = installed_backends()
+    value = ", ".join(found) or "no acl or ais_bench: .om files cannot be run on this machine"
+    return Check("environment", "running .om files", "ok", value)
 
 
 def disk_check(directory: Path, least: int = LEAST_FREE_BYTES) -> Check:

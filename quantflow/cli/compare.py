@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quantflow.cli.compare_sides import compared_elsewhere, compared_here, refuse, runner_of
 from quantflow.cli.options import (
     DEFAULT_CONFIG,
     ConfigPath,
@@ -23,7 +24,6 @@ from quantflow.cli.stage_commands import stage_command
 
 if TYPE_CHECKING:
     from quantflow.artifacts.side_by_side import SideBySide
-    from quantflow.stages.side_by_side import Asked
 
 SideName = Annotated[str | None, typer.Argument(metavar="A", help="The reference.")]
 OtherName = Annotated[str | None, typer.Argument(metavar="B", help="What is compared with it.")]
@@ -61,6 +61,15 @@ OutputError = Annotated[
 Rows = Annotated[
     int | None, typer.Option("--rows", min=1, metavar="N", help="Rows of the table; 20.")
 ]
+Runner = Annotated[
+    str,
+    typer.Option(
+        "--runner",
+        metavar="NAME[:DEVICE]",
+        help="onnxruntime; om[:N] runs .om files on NPU N, without A and B the run's own int8 "
+        "against its fp16; torch[:DEVICE] runs the factory's module as fp32.",
+    ),
+]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the record is written.")
 ]
@@ -77,6 +86,7 @@ def compare(
     layer_cosine: LayerCosine = None,
     output_cosine: OutputCosine = None,
     output_error: OutputError = None,
+    runner: Runner = "onnxruntime",
     rows: Rows = None,
     output: Output = None,
     force: Force = False,
@@ -91,77 +101,25 @@ def compare(
         "--output-cosine": output_cosine, "--output-error": output_error, "--rows": rows,
         "--output": output,
     }  # fmt: skip
-    if reference is None:
-        _refuse([name for name, value in given.items() if value is not None], "two sides")
+    name, device = runner_of(runner)
+    if reference is None and name != "om":
+        refuse(["--runner"] if name != "onnxruntime" else [], "two sides")
+        refuse([name for name, value in given.items() if value is not None], "two sides")
         stage_command("45_compare")(config, overrides, limit, force, dry_run, json, quiet, verbose)
-    if other is None:
-        _refuse(["one side alone"], "two sides: quantflow compare A B")
-    _refuse([name for name, on in (("--force", force), ("--dry-run", dry_run)) if on], "no sides")
+    texts = [text for text in (reference, other) if text is not None]
+    if len(texts) == 1:
+        refuse(["one side alone"], "two sides: quantflow compare A B")
+    refuse([name for name, on in (("--force", force), ("--dry-run", dry_run)) if on], "no sides")
     from quantflow.stages.side_by_side import Asked
 
     options = Options(config, overrides=tuple(overrides or ()), json=json, quiet=quiet)
     asked = Asked(samples, limit, repeat or 2, layer_cosine, output_cosine, output_error)
-    found = _compared(str(reference), str(other), asked, options, output)
+    if name == "onnxruntime":
+        found = compared_here(texts, asked, options, output)
+    else:
+        found = compared_elsewhere(texts, asked, options, output, name, device)
     _show(found, rows or 20, output, as_json=json)
     raise typer.Exit(int(found.verdict == "fail"))
-
-
-def _refuse(options: list[str], where: str) -> None:
-    from quantflow.errors import fail
-
-    if options:
-        what = f"{', '.join(options)}: this goes with {where}"
-        fail("QF109", what, where="quantflow compare", fix="see `quantflow compare --help`")
-
-
-def _compared(
-    reference: str, other: str, asked: Asked, options: Options, output: Path | None
-) -> SideBySide:
-    from quantflow.cli.progress import drawing
-    from quantflow.cli.session import session
-    from quantflow.runtime.workers import ALONE
-    from quantflow.stages.side_by_side import (
-        are_dumps,
-        check_side,
-        compare_directories,
-        compare_pair,
-        graph_order,
-    )
-
-    for text in (reference, other):
-        check_side(text)
-    read = [Path(reference), Path(other), options.config, *filter(None, [asked.samples])]
-    if are_dumps(reference, other) and not _configured(options.config):
-        _refuse(["--set"] if options.overrides else [], "a configuration")
-        _refuse(["--samples"] if asked.samples else [], "a model among the sides")
-        _check(output, output.parent if output else Path(), read)
-        with drawing(quiet=options.quiet) as progress:
-            return _written(compare_directories(reference, other, asked, progress), output)
-    with session(options, ALONE) as context:
-        _check(output, context.run.root, read)
-        if are_dumps(reference, other):
-            graph = graph_order(context)
-            found = compare_directories(reference, other, asked, context.progress, graph)
-            return _written(found, output)
-        return _written(compare_pair(context, reference, other, asked), output)
-
-
-def _configured(config: Path) -> bool:
-    """Whether a configuration is there; one that is asked for has to be."""
-    return config != DEFAULT_CONFIG or config.is_file()
-
-
-def _check(output: Path | None, run: Path, read: list[Path]) -> None:
-    from quantflow.cli.output_file import check_output
-
-    if output is not None:
-        check_output(output, run, read)
-
-
-def _written(found: SideBySide, output: Path | None) -> SideBySide:
-    if output is not None:
-        found.write(output)
-    return found
 
 
 def _show(found: SideBySide, rows: int, output: Path | None, *, as_json: bool) -> None:

@@ -68,6 +68,7 @@ def _environment(loaded: LoadedConfig | None) -> Iterator[Check]:
     yield checks.provider_check(loaded.config.runtime if loaded else RuntimeConfig())
     yield checks.arithmetic_check()
     yield from checks.atc_checks(loaded)
+    yield checks.om_check()
     yield checks.disk_check(loaded.run_directory if loaded else Path.cwd())
 
 

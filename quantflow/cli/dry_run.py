@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from quantflow import __version__
+from quantflow.report.sheet import Sheet
 from quantflow.stages.stage import Context, Stage
 
 State = Literal["would run", "may run", "needed first", "current"]
@@ -47,6 +48,17 @@ def forecast(context: Context, stages: Sequence[Stage], *, chosen: Sequence[str]
         found[stage.folder] = Forecast(stage.folder, state, why)
     wanted = _with_sources(stages, chosen)
     return [entry for entry in found.values() if entry.stage in wanted]
+
+
+def forecast_sheet(found: Sequence[Forecast]) -> Sheet:
+    """A row a stage."""
+    rows = tuple((entry.stage, entry.state, entry.why) for entry in found)
+    return Sheet("Nothing is done", ("stage", "state", "why"), "lll", rows)
+
+
+def forecast_tree(found: Sequence[Forecast]) -> dict[str, Any]:
+    """For JSON."""
+    return {"stages": [asdict(entry) for entry in found]}
 
 
 def _state(

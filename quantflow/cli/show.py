@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,6 +44,27 @@ class What(StrEnum):
     TIMINGS = "timings"
 
 
+VIEW_NAMES = [what.value for what in What]
+
+
+def _what(text: str) -> What | Path:
+    """A view, or the path of an .om file."""
+    if text in VIEW_NAMES:
+        return What(text)
+    if text.endswith(".om"):
+        return Path(text)
+    known = ", ".join(map(repr, VIEW_NAMES))
+    raise typer.BadParameter(f"{text!r} is not one of {known}, and no path that ends in .om.")
+
+
+Shown = Annotated[
+    Any,
+    typer.Argument(
+        parser=_what,
+        metavar="VIEW|FILE.om",
+        help=f"A view of the run ({', '.join(VIEW_NAMES)}), or an .om file.",
+    ),
+]
 LayerName = Annotated[
     str | None,
     typer.Option("--layer", metavar="NAME", help="Only this layer, group or tensor."),
@@ -51,7 +73,7 @@ Rows = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Rows of 
 
 
 def show(
-    what: Annotated[What, typer.Argument(help="What to show.")],
+    what: Shown,
     layer: LayerName = None,
     rows: Rows = 20,
     config: ConfigPath = DEFAULT_CONFIG,
@@ -60,7 +82,9 @@ def show(
 ) -> None:
     """Show results of the stages that have run, worst first.
 
-    `ranges --layer NAME` tells all there is to know about the range of that layer's input.
+    `ranges --layer NAME` tells all there is to know about the range of that layer's input. Of an
+    .om file, wherever it comes from, header, partitions, inputs, outputs and operators are shown;
+    that needs neither a run nor a configuration.
 
     \b
     Examples:
@@ -69,14 +93,40 @@ def show(
       quantflow show coverage --limit 5
       quantflow show scores
       quantflow show plan --json
+      quantflow show run/50_om/batch1.om
     """
     from quantflow.cli.session import finished_run
 
+    if isinstance(what, Path):
+        _show_om(what, layer, rows, as_json=json)
+        return
     directory = finished_run(config, run)
     if what is What.TIMINGS:
         _show_timings(directory, as_json=json)
     else:
         _show_view(directory, what.value, layer, rows, as_json=json)
+
+
+def _show_om(path: Path, layer: str | None, rows: int, *, as_json: bool) -> None:
+    from quantflow.ascend.om_file import describe_om
+    from quantflow.errors import fail
+    from quantflow.report.om_sheets import om_sheets
+
+    if layer:
+        fail("QF103", "an .om file is not told layer by layer", where="--layer", fix="leave it out")
+    if not path.is_file():
+        fail("QF104", "there is no such file", where=str(path), fix="check the path")
+    described = describe_om(path)
+    if as_json:
+        print_json(described.to_tree())
+        return
+    header, *others = om_sheets(described)
+    print_sheets([header, *(_first(sheet, rows) for sheet in others)])
+    if described.not_read:
+        say(f"not everything was read: {described.not_read}")
+    command = described.model and described.model.attributes.get("atc_cmdline")
+    if command is not None:
+        say(f"atc_cmdline: {command}")
 
 
 def _show_timings(run: RunDirectory, *, as_json: bool) -> None:

@@ -91,6 +91,8 @@ def run_one(folder: str, options: Options, workers: Workers, collect: Path | Non
     stage = next(stage for stage in STAGES if stage.folder == folder)
     with session(options, workers) as context:
         if options.dry_run:
+            if folder == "50_om":
+                return _show_planned_conversion(context, options)
             return show_forecast(context, [folder], as_json=options.json)
         if options.verbose:
             explain_why(context, folder)
@@ -109,19 +111,42 @@ def run_one(folder: str, options: Options, workers: Workers, collect: Path | Non
 
 def show_forecast(context: Context, folders: list[str], *, as_json: bool) -> int:
     """Print what running these stages would do."""
-    from dataclasses import asdict
-
-    from quantflow.cli.dry_run import forecast
-    from quantflow.report.sheet import Sheet
+    from quantflow.cli.dry_run import forecast, forecast_sheet, forecast_tree
     from quantflow.stages.pipeline import STAGES
 
     found = forecast(context, STAGES, chosen=folders)
     if as_json:
-        print_json({"stages": [asdict(entry) for entry in found]})
+        print_json(forecast_tree(found))
     else:
-        rows = tuple((entry.stage, entry.state, entry.why) for entry in found)
-        print_sheets([Sheet("Nothing is done", ("stage", "state", "why"), "lll", rows)])
+        print_sheets([forecast_sheet(found)])
     return 0
+
+
+def _show_planned_conversion(context: Context, options: Options) -> int:
+    """Print what the conversion would run, and what preflight says of it."""
+    from quantflow.cli.dry_run import forecast, forecast_sheet, forecast_tree
+    from quantflow.cli.planned_conversion import planned_conversion, shell_line
+    from quantflow.report.export_sheets import findings_sheet
+    from quantflow.stages.pipeline import STAGES
+
+    found = forecast(context, STAGES, chosen=["50_om"])
+    planned = planned_conversion(context)
+    if options.json:
+        print_json(forecast_tree(found) | (planned.tree() if planned else {}))
+        return int(planned.exit_code if planned else ExitCode.OK)
+    print_sheets([forecast_sheet(found)])
+    if planned is None:
+        say("No deploy model yet, so no command to show: `quantflow export-onnx` writes it")
+        return int(ExitCode.OK)
+    print_sheets([findings_sheet(planned.findings)])
+    say(f"Commands, to be run in {planned.directory}, which export-om fills:")
+    for words in planned.commands.values():
+        print(shell_line(words))
+    if any(entry.state != "current" for entry in found if entry.stage != "50_om"):
+        say("They are for the deploy models that are there now, which would be made anew")
+    if planned.exit_code != ExitCode.OK:
+        say("CONVERSION REFUSED | atc would not be started")
+    return int(planned.exit_code)
 
 
 def explain_why(context: Context, folder: str) -> None:

@@ -87,7 +87,7 @@ def _compare(found: Artifacts) -> Iterator[Sheet]:
 
 def _om(found: Artifacts) -> Iterator[Sheet]:
     if found.om is not None:
-        yield export_sheets.findings_sheet(found.om)
+        yield export_sheets.findings_sheet(found.om.findings)
         yield export_sheets.conversions_sheet(found.om)
 
 

@@ -528,17 +528,21 @@ class AtcConfig(Section):
 
     Attributes:
         executable: name or path of atc.
-        options: further options of atc, without the leading dashes.
+        options: further options of atc, without the leading dashes. A boolean becomes 1 or 0 where
+            the option takes those, else true or false; files start at the configuration.
         timeout_s: seconds after which a conversion is ended.
         baseline: whether the fp16 model that the INT8 one replaces is converted too, to compare
             both on an NPU.
+        probes: whether tiny models are converted beside an INT8 one that ask the chip what could
+            only be assumed of it.
         parallel: conversions at a time; each takes several processes and GBs of memory.
     """
 
     executable: str = "atc"
-    options: dict[str, str | Annotated[int, Field(strict=True)]] = {}
+    options: dict[str, str | Flag | Annotated[int, Field(strict=True)]] = {}
     timeout_s: int = Field(strict=True, default=3600, ge=1)
     baseline: bool = True
+    probes: bool = True
     parallel: int = Field(strict=True, default=1, ge=1, le=16)
 
 

@@ -1,4 +1,4 @@
-"""The two sides: models that are run, and dumps that were made elsewhere."""
+"""The two sides: models that are run, here or on a device, and dumps that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from quantflow.artifacts.side_by_side import SideInfo
 from quantflow.evaluation.dumps import Dump
 from quantflow.evaluation.places import computed
+from quantflow.evaluation.side_runner import RunnerSide, RunnerSource
 from quantflow.evaluation.subject import Subject
 from quantflow.graph.edit import with_outputs
 from quantflow.runtime.bucket_run import BucketBatch
@@ -125,8 +126,8 @@ class DumpSource:
         return samples[picked].reshape(expected)
 
 
-Side = ModelSide | DumpSide
-Source = ModelSource | DumpSource
+Side = ModelSide | DumpSide | RunnerSide
+Source = ModelSource | DumpSource | RunnerSource
 
 
 def comparable(arrays: Sequence[NDArray[Any]]) -> bool:

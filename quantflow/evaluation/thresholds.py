@@ -10,7 +10,8 @@ from quantflow.artifacts.side_by_side import Limits, PlaceKind, Point, SideKind
 from quantflow.config import COSINE_MEAN
 from quantflow.tasks.criteria import Criterion
 
-INT8_KINDS: frozenset[SideKind] = frozenset({"int8", "qdq"})
+INT8_KINDS: frozenset[SideKind] = frozenset({"int8", "qdq", "om_int8", "om"})
+"""What is INT8, or may be: an .om file does not say how its layers were written."""
 
 
 @dataclass(frozen=True, slots=True)

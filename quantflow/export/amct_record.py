@@ -15,6 +15,7 @@ float32.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -24,8 +25,12 @@ import numpy as np
 from quantflow.artifacts.export_record import LayerFactors
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.errors import fail
-from quantflow.export.text_proto import Field, parse_text_proto, quote
+from quantflow.export.text_proto import Field, excerpt, parse_text_proto, quote
 from quantflow.numerics.quantize import QMAX, QMIN
+
+_NUMBER = re.compile(r"-?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,9})")
+"""Decimal, without a leading zero, which protobuf reads as octal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,10 @@ def read_record(text: str) -> dict[str, AmctEntry]:
     entries = dict[str, AmctEntry]()
     for field in parse_text_proto(text):
         if field.name != "record" or isinstance(field.value, str):
-            _refuse(f"found {field.name!r} where a record should be")
+            _refuse(f"found {excerpt(field.name)} where a record should be")
         key, entry = _read_entry(field.value)
         if key in entries:
-            _refuse(f"layer {key!r} stands twice")
+            _refuse(f"layer {excerpt(key)} stands twice")
         entries[key] = entry
     return entries
 
@@ -105,7 +110,7 @@ def _read_entry(fields: Sequence[Field]) -> tuple[str, AmctEntry]:
     scale_d, offset_d = _scalars(value, "scale_d"), _scalars(value, "offset_d")
     scale_w, offset_w = _scalars(value, "scale_w"), _scalars(value, "offset_w")
     if len(scale_d) != 1 or len(offset_d) != 1 or len(scale_w) != len(offset_w):
-        _refuse(f"layer {key[0]!r} lacks a factor")
+        _refuse(f"layer {excerpt(key[0])} lacks a factor")
     return key[0], AmctEntry(
         scale_d=_scale(scale_d[0]),
         offset_d=_offset(offset_d[0]),
@@ -120,20 +125,19 @@ def _scalars(fields: Sequence[Field], name: str) -> list[str]:
 
 
 def _scale(text: str) -> float:
-    try:
-        value = float(np.float32(text))
-    except ValueError:
-        _refuse(f"{text!r} is not a number")
+    if not _NUMBER.fullmatch(text):
+        _refuse(f"{excerpt(text)} is not a number")
+    with np.errstate(over="ignore"):
+        value = float(np.float32(float(text)))
     if not 0 < value < float("inf"):
-        _refuse(f"{text!r} is not a positive scale")
+        _refuse(f"{excerpt(text)} is not a positive scale")
     return value
 
 
 def _offset(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        _refuse(f"{text!r} is not an integer")
+    if not _INTEGER.fullmatch(text):
+        _refuse(f"{excerpt(text)} is not an integer")
+    value = int(text)
     if not QMIN <= value <= QMAX:
         _refuse(f"offset {value} is outside int8")
     return value

@@ -50,8 +50,8 @@ def keep_dtype(model: ir.Model, islands: frozenset[str]) -> KeepDtype:
     for node in model.graph.all_nodes():
         if node.name not in kept:
             continue
-        certain = _certain_names(node, opset(model))
-        kinds = [k for k in ascend_types(node.op_type, opset(model)) if k not in _HELPERS]
+        certain = [name for name, _ in certain_nodes(node, opset(model))]
+        kinds = computing_types(node, opset(model))
         names += certain
         if not certain and kinds:
             types.update(kinds)
@@ -62,13 +62,18 @@ def keep_dtype(model: ir.Model, islands: frozenset[str]) -> KeepDtype:
     return KeepDtype("".join(f"{line}\n" for line in lines), by_type, tuple(unnamed))
 
 
-def _certain_names(node: ir.Node, version: int) -> list[str]:
-    """Names of the computing nodes that the parser is sure to make of `node`."""
+def computing_types(node: ir.Node, version: int) -> list[str]:
+    """The Ascend op types that may stand for `node` at an opset, without helpers that move data."""
+    return [kind for kind in ascend_types(node.op_type, version) if kind not in _HELPERS]
+
+
+def certain_nodes(node: ir.Node, version: int) -> list[tuple[str, str]]:
+    """Name and Ascend op type of the computing nodes that the parser is sure to make of `node`."""
     candidates = dict(ascend_nodes(node.op_type, str(node.name), version))
     if len(candidates) < 2:
-        return list(candidates)
-    suffixes = _suffixes(node)
-    return [f"{node.name}{suffix}" for suffix in suffixes if f"{node.name}{suffix}" in candidates]
+        return list(candidates.items())
+    names = [f"{node.name}{suffix}" for suffix in _suffixes(node)]
+    return [(name, candidates[name]) for name in names if name in candidates]
 
 
 def _suffixes(node: ir.Node) -> tuple[str, ...]:

@@ -11,19 +11,28 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from quantflow.errors import fail
+from quantflow.printable import printable
 
 MAX_DEPTH = 16
 """Messages nested deeper are refused, since the text may come from anywhere."""
+MAX_STRING = 65_536
+"""Characters of the longest string literal that is read, quotes and escapes included."""
+LONGEST_EXCERPT = 60
+"""Characters of a token that a message repeats."""
 
 _TOKEN = re.compile(
     r"""(?:\s+|\#[^\n]*|[,;])*+
-        ( "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | [{}:] | [-+.\w]+ | \Z )""",
+        ( "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+" | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'
+        | [{}:] | [-+.\w]++ | \Z )""",
     re.VERBOSE,
 )
-"""What may stand between tokens, and a token; at the end, an empty one."""
+"""What may stand between tokens, and a token; at the end, an empty one. Nothing is tried twice."""
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|.)", re.DOTALL)
-_CONTROLS = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
+_CHARACTERS = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11} | {
+    character: ord(character) for character in "\\'\"?"
+}
+"""What may stand behind a backslash, and the byte it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,11 @@ def parse_text_proto(text: str) -> tuple[Field, ...]:
     while tokens.peek():
         fields.append(_field(tokens, depth=1))
     return tuple(fields)
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a token in quotes, for messages: tokens may be of any length."""
+    return f"'{printable(text, LONGEST_EXCERPT)}'"
 
 
 def quote(text: str) -> str:
@@ -83,7 +97,8 @@ class _Tokens:
         """Consume the next token, which must be `wanted` if that is given."""
         token = self._next
         if not token or (wanted and token != wanted):
-            self.refuse(f"expected {wanted or 'more'!r}, found {token or 'the end'!r}")
+            found = excerpt(token) if token else "the end"
+            self.refuse(f"expected {wanted or 'more'!r}, found {found}")
         self._next = next(self._tokens, "")
         return token
 
@@ -95,8 +110,10 @@ class _Tokens:
 
 def _field(tokens: _Tokens, depth: int) -> Field:
     name = tokens.take()
-    if not re.fullmatch(r"[A-Za-z_]\w*", name) or depth > MAX_DEPTH:
-        tokens.refuse(f"no field can start with {name!r} here")
+    if not re.fullmatch(r"[A-Za-z_]\w*+", name):
+        tokens.refuse(f"no field can start with {excerpt(name)} here")
+    if depth > MAX_DEPTH:
+        tokens.refuse(f"messages are nested deeper than {MAX_DEPTH}")
     has_colon = tokens.peek() == ":"
     if has_colon:
         tokens.take(":")
@@ -109,7 +126,7 @@ def _field(tokens: _Tokens, depth: int) -> Field:
         return Field(name, tuple(fields))
     value = tokens.take()
     if not has_colon or value in "{}:":
-        tokens.refuse(f"field {name!r} has no value")
+        tokens.refuse(f"field {excerpt(name)} has no value")
     return Field(name, _unquote(value, tokens) if value[0] in "\"'" else value)
 
 
@@ -120,9 +137,13 @@ def _unquote(literal: str, tokens: _Tokens) -> str:
             return bytes([int(code, 8) & 0xFF])
         if code[0] in "xX" and len(code) > 1:
             return bytes([int(code[1:], 16)])
-        return bytes([_CONTROLS[code]]) if code in _CONTROLS else match.group(1)
+        if code not in _CHARACTERS:
+            tokens.refuse(f"{excerpt(literal)} has an unknown escape")
+        return bytes([_CHARACTERS[code]])
 
+    if len(literal) > MAX_STRING:
+        tokens.refuse(f"a string of {len(literal):,} characters, more than {MAX_STRING:,}")
     try:
         return _ESCAPE.sub(replace, literal[1:-1].encode()).decode()
-    except UnicodeDecodeError:
-        tokens.refuse(f"{literal} is not UTF-8")
+    except UnicodeError:
+        tokens.refuse(f"{excerpt(literal)} is not UTF-8")

@@ -4,21 +4,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from quantflow.config import InputConfig
 from quantflow.errors import fail
 from quantflow.graph.edit import all_values
 from quantflow.graph.names import rename_outputs, stamp_module_paths
+from quantflow.quiet_torch import first_lines, silence
+from quantflow.torch_import import import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +51,7 @@ def export_torch(
         for spec in inputs.values()
     )
     try:
-        with _silence():
+        with silence():
             program = torch.onnx.export(
                 module,
                 example,
@@ -69,7 +65,7 @@ def export_torch(
     except Exception as error:
         fail(
             "QF203",
-            f"torch.onnx.export failed: {_first_lines(error)}",
+            f"torch.onnx.export failed: {first_lines(error)}",
             where="model.factory",
             fix="if a dimension cannot vary, give its size as a number in [model.inputs]",
         )
@@ -87,46 +83,6 @@ def export_torch(
     _name_dims(model, inputs)
     _check_inputs(model, inputs)
     return model
-
-
-def run_torch(
-    module: Any, feeds: Mapping[str, NDArray[Any]], outputs: Sequence[str]
-) -> dict[str, NDArray[Any]]:
-    """Run a module on arrays in the order of `forward`.
-
-    Raises:
-        QuantflowError: QF203 when it raises, or gives another number of tensors than `outputs`.
-    """
-    torch = import_torch()
-    try:
-        with torch.no_grad(), _silence():
-            result = module(*(torch.from_numpy(array) for array in feeds.values()))
-        leaves = torch.utils._pytree.tree_leaves(result)
-        arrays = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return dict(zip(outputs, arrays, strict=True))
-    except Exception as error:
-        fail("QF203", f"the module does not run: {_first_lines(error)}", where="model.factory")
-
-
-def import_torch() -> Any:
-    """Import torch, unharmed by a torch_npu that has no CANN beneath it (C44).
-
-    Raises:
-        QuantflowError: QF603 when torch cannot be imported.
-    """
-    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    try:
-        import torch
-    except ImportError as error:
-        fail("QF603", f"torch cannot be imported: {error}", fix="pip install torch==2.13.0")
-    except (OSError, RuntimeError) as error:
-        # What torch raises for a backend that does not load, where the environment asks for it.
-        fail(
-            "QF603",
-            f"torch cannot be imported: {error}",
-            fix="source CANN's set_env.sh, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0",
-        )
-    return torch
 
 
 def _example_sizes(inputs: Mapping[str, InputConfig]) -> dict[str, int]:
@@ -179,28 +135,3 @@ def _check_inputs(model: ir.Model, inputs: Mapping[str, InputConfig]) -> None:
                     where=f"model.inputs.{value.name}.shape",
                     fix=f"give {dim} instead of {wanted!r} in the shape",
                 )
-
-
-def _first_lines(error: Exception, limit: int = 6) -> str:
-    cause = error
-    while cause.__cause__ is not None and isinstance(cause.__cause__, Exception):
-        cause = cause.__cause__
-    lines = [line for line in str(cause).splitlines() if line.strip()]
-    return f"{type(cause).__name__}: " + "\n    ".join(lines[:limit])
-
-
-@contextlib.contextmanager
-def _silence() -> Any:
-    """Keep what the exporter prints, logs and warns of off the terminal."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

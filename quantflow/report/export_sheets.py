@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
-from quantflow.artifacts.om_record import OmRecord, elsewhere_text
+from quantflow.artifacts.om_record import Finding, OmRecord, elsewhere_text
 from quantflow.report.sheet import (
     Sheet,
     cosine_text,
@@ -64,7 +66,14 @@ def buckets_sheet(export: ExportRecord) -> Sheet:
         *("bucket", "dimensions", "deploy model", "QDQ twin", "float twin"),
         *("keep_dtype", "customize_dtypes"),
     )
-    return Sheet("Files in 40_onnx", head, "lllllll", tuple(rows), _share_note(export))
+    note = " ".join((_share_note(export), *_mixed_files(export), *export.precision_notes))
+    return Sheet("Files in 40_onnx", head, "lllllll", tuple(rows), note)
+
+
+def _mixed_files(export: ExportRecord) -> list[str]:
+    """The files for all buckets that a person may name in ``[atc.options]``."""
+    named = [name for name in (export.modify_mixlist, export.op_precision_mode) if name]
+    return [f"For [atc.options], as the README says: {', '.join(named)}."] if named else []
 
 
 def op_types_sheet(export: ExportRecord) -> Sheet:
@@ -102,9 +111,9 @@ def bucket_parity_sheet(parity: ParityReport) -> Sheet:
     return Sheet("Parity of every bucket", head, "llrr", tuple(rows) if len(rows) > 1 else ())
 
 
-def findings_sheet(om: OmRecord) -> Sheet:
+def findings_sheet(findings: Sequence[Finding]) -> Sheet:
     """What preflight noticed, errors first."""
-    rows = [(x.level, x.what, x.where, x.fix) for x in sorted(om.findings, key=lambda x: x.level)]
+    rows = [(x.level, x.what, x.where, x.fix) for x in sorted(findings, key=lambda x: x.level)]
     return Sheet("Preflight", ("level", "what", "where", "fix"), "llll", tuple(rows))
 
 

@@ -67,6 +67,6 @@ def _export_sections(artifacts: Artifacts) -> Iterator[Section]:
             "om",
             "OM conversion",
             export_sheets.conversions_sheet(artifacts.om),
-            export_sheets.findings_sheet(artifacts.om),
+            export_sheets.findings_sheet(artifacts.om.findings),
             code=tuple(" ".join(x.command) for x in artifacts.om.conversions),
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from quantflow.artifacts.side_by_side import FirstBeyond, Point, SideBySide
 from quantflow.evaluation.pair_verdict import worst_first
 from quantflow.report.columns import Column, sheet_of
+from quantflow.report.om_run_sheets import om_run_sheets
 from quantflow.report.sheet import Sheet, cosine_text, count_text, number_text
 
 ORDER = (
@@ -17,12 +18,13 @@ ORDER = (
 
 
 def side_by_side_sheets(found: SideBySide, rows: int) -> Iterator[Sheet]:
-    """All tables: what is worst, where it starts, and the layers that are at fault alone.
+    """All tables: what the chip answers and takes, what is worst, and where it starts.
 
     Args:
         found: the comparison.
         rows: most rows of the long table.
     """
+    yield from om_run_sheets(found)
     yield points_sheet(found).first(rows, "--rows shows more, --json has all")
     if found.first_beyond is not None:
         yield first_sheet(found.first_beyond)
@@ -113,6 +115,15 @@ def _jitter(point: Point) -> str:
     return "-" if point.jitter_max_abs is None else f"{point.jitter_max_abs:.2g}"
 
 
+def _made_by(found: SideBySide) -> str:
+    """What ran on a device, and what was emulated."""
+    sides = (found.reference, found.other)
+    ran = {f"{side.name} ran on {side.ran_on}. ": None for side in sides if side.ran_on}
+    here = {side.kind for side in sides if not side.ran_on}
+    emulated = not ran or here & {"fp16", "fp16_plain", "int8"}
+    return "".join(ran) + ("fp16 and int8 are emulated. " if emulated else "")
+
+
 def _note(found: SideBySide) -> str:
     limits, outputs, emulated = found.limits, "", ""
     counted = f"Up to {found.samples} entries along the first axis of a tensor"
@@ -121,7 +132,7 @@ def _note(found: SideBySide) -> str:
         error = limits.output_error
         most = "" if error is None else f", error {error:g} of the absmax"
         outputs = f"Outputs: mean cosine {limits.output_cosine:g}{most}. "
-        emulated = "fp16 and int8 are emulated. "
+        emulated = _made_by(found)
     mark = "asked" if limits.layers_decide else "marked only below"
     what = "Tensors" if _dumps(found) else "Other places"
     return (

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from quantflow.errors import fail
 from quantflow.graph.from_onnx import read_onnx
-from quantflow.graph.from_torch import export_torch, import_torch, run_torch
+from quantflow.graph.from_torch import export_torch
 from quantflow.graph.passes.read_qdq import read_qdq
 from quantflow.graph.quantized.file_layers import FileQuantization
 from quantflow.runtime.onnxruntime_runner import OnnxRuntimeRunner
-from quantflow.runtime.runner import Feeds, Runner
+from quantflow.runtime.runner import Runner
+from quantflow.runtime.torch_runner import TorchRunner
 from quantflow.stages.stage import Context
+from quantflow.torch_import import import_torch
 from quantflow.user_code import load_function
 
 
@@ -35,17 +36,6 @@ class GivenModel:
     name: str
     read: Callable[[], tuple[ir.Model, FileQuantization | None]]
     open: Callable[[], Runner]
-
-
-@dataclass(frozen=True, slots=True)
-class _TorchRunner:
-    """A torch module, as a `Runner`."""
-
-    module: Any
-    outputs: tuple[str, ...]
-
-    def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
-        return run_torch(self.module, feeds, self.outputs)
 
 
 def given_model(context: Context) -> GivenModel:
@@ -70,8 +60,26 @@ def given_model(context: Context) -> GivenModel:
     return GivenModel(
         config.factory,
         lambda: (export_torch(module, config.inputs, config.outputs), None),
-        lambda: _TorchRunner(module, tuple(config.outputs)),
+        lambda: TorchRunner(module, tuple(config.inputs), tuple(config.outputs)),
     )
+
+
+def open_module(context: Context, device: str) -> TorchRunner:
+    """The factory's module on a device.
+
+    Args:
+        context: names the factory.
+        device: ``cpu``, ``cuda:N`` or ``npu:N``.
+
+    Raises:
+        QuantflowError: QF109 without a factory; what `given_model` and `TorchRunner` raise.
+    """
+    config = context.config.model
+    if config.factory is None:
+        fix = "give model.factory, or leave --runner out"
+        fail("QF109", "the model is an ONNX file, not a torch module", where="--runner", fix=fix)
+    module = _make(config.factory, context.loaded.base)
+    return TorchRunner(module, tuple(config.inputs), tuple(config.outputs), device)
 
 
 def _make(factory: str, base: Path) -> Any:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import get_args
 
-from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.plan import PrecisionPlan
-from quantflow.artifacts.sample_set import SampleSet
 from quantflow.artifacts.side_by_side import SideBySide, SideInfo
-from quantflow.config import Config
 from quantflow.errors import did_you_mean, fail
 from quantflow.evaluation.bisection import Search
 from quantflow.evaluation.dump_names import tensors_in_dump, with_inner
@@ -23,22 +18,15 @@ from quantflow.evaluation.precisions import FilePrecision, precision_model
 from quantflow.evaluation.side_by_side import compare_dumps, compare_sides
 from quantflow.evaluation.side_file import file_side
 from quantflow.evaluation.sides import DumpSide, ModelSide, Side
-from quantflow.evaluation.subject import Subject
 from quantflow.evaluation.thresholds import Thresholds, adjusted, thresholds_for
 from quantflow.graph.model_io import load_model
 from quantflow.progress import Progress
-from quantflow.runtime.runner import Feeds
-from quantflow.stages.given_samples import read_samples
-from quantflow.stages.pipeline import require_current
+from quantflow.stages.ready import Ready, make_ready
 from quantflow.stages.stage import Context
-from quantflow.stages.stage_1_set import STAGE as SET
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
 from quantflow.tasks.criteria import criteria
 
 PRECISIONS: tuple[FilePrecision, ...] = get_args(FilePrecision)
-
-_LOGITS = ("perplexity", "agreement")
-"""Tasks that read the first output as logits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +112,24 @@ def compare_pair(context: Context, reference: str, other: str, asked: Asked) -> 
         QuantflowError: QF404, QF405 and QF407 when the run lacks stage 4, or it is not current;
             what `file_side`, `open_dump` and `read_samples` raise.
     """
-    require_current(context, ONNX)
-    subject, plan = _subject(context)
-    sides = [_side(context, subject, plan, text) for text in (reference, other)]
-    samples, ids = _samples(context, subject.record, asked)
+    ready = make_ready(context, asked.samples, asked.limit)
+    return compare_ready(
+        context, ready, [side_of(context, ready, text) for text in (reference, other)], asked
+    )
+
+
+def compare_ready(
+    context: Context, ready: Ready, sides: Sequence[Side], asked: Asked
+) -> SideBySide:
+    """Compare two sides, the reference first."""
     of_budget = criteria(context.config, context.loaded.base)
     thresholds = thresholds_for(sides[0].info.kind, sides[1].info.kind, of_budget)
     search = Search(
         reference=sides[0],
         other=sides[1],
-        subject=subject,
-        samples=samples,
-        ids=ids,
+        subject=ready.subject,
+        samples=ready.samples,
+        ids=ready.ids,
         asked=asked.thresholds(thresholds),
         repeat=asked.repeat,
         progress=context.progress,
@@ -143,27 +137,13 @@ def compare_pair(context: Context, reference: str, other: str, asked: Asked) -> 
     return compare_sides(search)
 
 
-def _subject(context: Context) -> tuple[Subject, PrecisionPlan]:
-    folder = context.folder(ONNX.folder)
-    record = ModelRecord.read(context.quantized_model / "model.json")
-    bucket = ExportRecord.read(folder / "export.json").buckets[0]
-    subject = Subject(
-        canonical=load_model(context.quantized_model / "model.onnx"),
-        model=load_model(folder / bucket.float_twin),
-        record=record,
-        bucket=bucket,
-        runtime=context.config.runtime,
-        logits=_logits(context.config, record),
-    )
-    return subject, PrecisionPlan.read(folder / "plan.json")
+def side_of(context: Context, ready: Ready, text: str) -> Side:
+    """A precision, an ONNX file or a directory of dumped tensors, as a side.
 
-
-def _logits(config: Config, record: ModelRecord) -> frozenset[str]:
-    judged = config.task is not None and config.task.kind in _LOGITS
-    return frozenset({record.outputs[0].name}) if judged else frozenset()
-
-
-def _side(context: Context, subject: Subject, plan: PrecisionPlan, text: str) -> Side:
+    Raises:
+        QuantflowError: what `file_side` and `open_dump` raise.
+    """
+    subject, plan = ready.subject, ready.plan
     folder, target = context.folder(ONNX.folder), context.config.target
     for name in PRECISIONS:
         if text == name:
@@ -178,15 +158,3 @@ def _side(context: Context, subject: Subject, plan: PrecisionPlan, text: str) ->
 
 def _dump_side(text: str, dump: Dump, names: dict[str, str]) -> DumpSide:
     return DumpSide(SideInfo(name=text, kind="dump"), dump, names)
-
-
-def _samples(
-    context: Context, record: ModelRecord, asked: Asked
-) -> tuple[Callable[[], Iterable[Feeds]], Sequence[str]]:
-    """Gives the samples anew each time, and their ids."""
-    if asked.samples is not None:
-        given = read_samples(asked.samples, record)[: asked.limit]
-        return lambda: given, [f"{asked.samples.name}[{i}]" for i in range(len(given))]
-    require_current(context, SET)
-    evaluation = SampleSet(context.folder(SET.folder) / "evaluation")
-    return lambda: islice(evaluation, asked.limit), evaluation.ids[: asked.limit]

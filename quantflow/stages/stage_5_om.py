@@ -29,7 +29,8 @@ def inputs(context: Context) -> dict[str, str]:
         "45_compare": comparison_digest(context),
     }
     for option, path in option_files(context.loaded).items():
-        digests[f"atc.options.{option}"] = file_digest(path)
+        # Preflight says what is wrong with one that is missing.
+        digests[f"atc.options.{option}"] = file_digest(path) if path.is_file() else "no file"
     return digests
 
 

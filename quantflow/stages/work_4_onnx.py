@@ -27,6 +27,7 @@ from quantflow.export.fallback_lists import (
 )
 from quantflow.export.int8_fraction import int8_mac_fraction
 from quantflow.export.int8_weights import load_int8_weights
+from quantflow.export.mixed_precision import MIXLIST_FILE, PRECISION_FILE, mixed_precision
 from quantflow.export.parity import parity
 from quantflow.graph.bucket import free_dims
 from quantflow.graph.bucket_rules import check_buckets
@@ -68,15 +69,24 @@ def work(context: Context, folder: Path) -> None:
         cann = config.target.cann
         buckets.append(write_bucket(folder, model, record, plan, factors, dims, cann, weights))
     context.progress("deploy model and twins", len(buckets), len(buckets))
+    first = load_model(folder / buckets[0].deploy)
+    mixed = mixed_precision(first, plan.island_nodes)
+    files = {MIXLIST_FILE: mixed.mixlist, PRECISION_FILE: mixed.precision_modes}
+    for name, text in files.items():
+        if text:
+            write_atomically(folder / name, text.encode())
     ExportRecord(
         opset=opset(model),
         int8_mac_fraction=int8_mac_fraction(record, factors),
-        boundaries=boundaries(load_model(folder / buckets[0].deploy)),
+        boundaries=boundaries(first),
         layers=tuple(factors),
         buckets=tuple(buckets),
         amct_record="amct_record.txt",
         chip=config.target.chip,
         float_nodes=tuple(float_nodes(model)),
+        modify_mixlist=MIXLIST_FILE if mixed.mixlist else None,
+        op_precision_mode=PRECISION_FILE if mixed.precision_modes else None,
+        precision_notes=mixed.notes,
     ).write(folder / "export.json")
     _prove_parity(context, folder, record, buckets, factors)
 

@@ -15,6 +15,7 @@ from quantflow.artifacts.om_record import Conversion, OmRecord
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.sample_set import SampleSet
 from quantflow.ascend.collect import Collected
+from quantflow.ascend.command import in_graph_order
 from quantflow.ascend.convert import Take, convert, nothing_there
 from quantflow.ascend.environment import find_atc
 from quantflow.ascend.planned import PlannedConversion
@@ -86,7 +87,7 @@ def _write(
 ) -> None:
     model = ModelRecord.read(context.folder("00_model") / "model.json")
     export_dir = context.folder("40_onnx")
-    export = _in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
+    export = in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
     missing = list[str]()
     for done, bucket in enumerate(export.buckets):
         context.progress("samples to check the .om with", done, len(export.buckets))
@@ -111,17 +112,6 @@ def _write(
     comparison = Comparison.read(path) if comparison_digest(context) else None
     write_readme(folder, record, missing, comparison)
     record.write(folder / "om.json")
-
-
-def _in_graph_order(export: ExportRecord, model: ModelRecord) -> ExportRecord:
-    """The record with inputs in the order of the graph: JSON has sorted them by name."""
-    buckets = [
-        bucket.model_copy(
-            update={"input_shapes": {x.name: bucket.input_shapes[x.name] for x in model.inputs}}
-        )
-        for bucket in export.buckets
-    ]
-    return export.model_copy(update={"buckets": tuple(buckets)})
 
 
 def _write_samples(context: Context, folder: Path, model: ModelRecord, bucket: BucketFiles) -> bool:

@@ -36,5 +36,11 @@ def check_chip(name: str) -> str:
     return name
 
 
+def chip_called(name: str) -> str | None:
+    """The chip that npu-smi calls `name`, such as 310P3 for Ascend310P3; None for other words."""
+    full = name if name.startswith("Ascend") else f"Ascend{name}"
+    return full if _is_known(full) else None
+
+
 def _is_known(name: str) -> bool:
     return name in CHIPS or _FAMILY.fullmatch(name) is not None

@@ -12,7 +12,8 @@ import onnx_ir as ir
 from quantflow.target.dialect import LintFinding, model_opset
 from quantflow.target.parser_renames import ascend_nodes, ascend_types
 
-_BY_TYPE = "OpType::"
+BY_TYPE = "OpType::"
+"""Starts an entry that names an op type."""
 
 
 def unmatched_lines(model: ir.Model, text: str) -> list[str]:
@@ -26,7 +27,7 @@ def unmatched_lines(model: ir.Model, text: str) -> list[str]:
     known: set[str] = set()
     for node in model.graph.all_nodes():
         known |= {name for name, _ in ascend_nodes(node.op_type, node.name or "", opset)}
-        known |= {_BY_TYPE + kind for kind in ascend_types(node.op_type, opset)}
+        known |= {BY_TYPE + kind for kind in ascend_types(node.op_type, opset)}
     entries = [line for line in text.splitlines() if line.strip()]
     return [entry for entry in entries if _subject(entry) not in known]
 
@@ -40,6 +41,6 @@ def dtype_findings(model: ir.Model, text: str, name: str) -> Iterator[LintFindin
 
 def _subject(entry: str) -> str:
     """What an entry is about: ``X`` or ``OpType::X``, without the types that follow."""
-    if entry.startswith(_BY_TYPE):
-        return _BY_TYPE + entry.removeprefix(_BY_TYPE).partition(":")[0]
+    if entry.startswith(BY_TYPE):
+        return BY_TYPE + entry.removeprefix(BY_TYPE).partition(":")[0]
     return entry.partition("::")[0]

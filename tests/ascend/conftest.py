@@ -94,7 +94,8 @@ def configure(tmp_path: Path) -> Configure:
                 "outputs": ["y"],
             },
             "set": {"candidates": {"kind": "function", "function": "nets:rows"}},
-            "atc": {"executable": "atc-of-this-test", "options": options or {}} | atc,
+            "atc": {"executable": "atc-of-this-test", "options": options or {}, "probes": False}
+            | atc,
         }
         return check_config(tree, base=tmp_path)
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from quantflow.artifacts.om_manifest import OmManifest
@@ -47,6 +48,39 @@ def test_the_baseline_can_be_left_out(export: Export, configure: Configure) -> N
     record = convert_with("good", export, configure, baseline=False)
     assert [x.name for x in record.conversions] == ["batch1", "batch8"]
     assert not list(export.out.glob("float*"))
+
+
+def test_probes_are_converted_after_the_models_without_the_options_of_these(
+    export: Export, configure: Configure
+) -> None:
+    options = {"out_nodes": "norm:0", "log": "error"}
+    record = convert_with("good", export, configure, baseline=False, probes=True, options=options)
+    kinds = [x.kind for x in record.conversions]
+    assert kinds == ["int8", "int8", *["probe"] * 5] and record.status == "converted"
+    for probe in record.conversions[2:]:
+        words = dict(word.split("=", 1) for word in probe.command[1:])
+        assert words.keys() == {
+            "--framework", "--model", "--output", "--soc_version", "--input_shape",
+            "--precision_mode",
+        }  # fmt: skip
+        model = onnx.load(export.out / words["--model"])
+        (x,) = model.graph.input
+        shape = ",".join(str(dim.dim_value) for dim in x.type.tensor_type.shape.dim)
+        assert words["--input_shape"] == f"{x.name}:{shape}"
+        assert (export.out / f"{probe.name}.om").is_file()
+    assert "--out_nodes=norm:0" in record.conversions[0].command
+    tree = json.loads((export.out / "manifest.json").read_text())
+    assert "probe" not in json.dumps(tree)
+
+
+def test_probes_that_fail_do_not_count(export: Export, configure: Configure) -> None:
+    record = convert_with("refused", export, configure, probes=True)
+    assert record.status == "failed" and len(problems(record)) == 2
+    float_only = export.record.buckets[0].model_copy(update={"op_types": {"Softmax": 1}})
+    no_int8 = export.record.model_copy(update={"buckets": (float_only,)})
+    loaded = configure(executable="no-such-atc", probes=True)
+    found = convert(loaded, no_int8, export.directory, export.out)
+    assert {x.kind for x in found.conversions} == {"int8", "fp16"}  # no scale, no question
 
 
 @pytest.mark.parametrize("parallel", [2, 4])

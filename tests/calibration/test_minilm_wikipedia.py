@@ -104,6 +104,28 @@ def test_a_line_of_wordnet_gives_words_and_meaning_without_examples() -> None:
     assert [_call("wordnet:parsed", x) for x in left_out] == [None] * 4
 
 
+def test_a_line_of_wordnet_tells_its_kind() -> None:
+    # The lexicographer file, the second field: 03 is noun.Tops, 06 noun.artifact, 28 noun.time.
+    lines = (f"03309465 {file} n 01 word 0 000 | meaning" for file in ("03", "06", "28"))
+    assert [_call("classes:kind", line) for line in lines] == [0, 3, 25]
+
+
+def test_the_head_has_the_least_loss_of_all_nearby() -> None:
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
+    weight, bias = _call("classes:fitted", x, labels, 3, 0.01)
+
+    def loss(some: Any, offset: Any) -> float:
+        logits = torch.tensor(x @ some.T + offset)
+        entropy = torch.nn.functional.cross_entropy(logits, torch.tensor(labels))
+        return float(entropy) + 0.01 * float((some**2).sum())
+
+    least = loss(weight, bias)
+    for _ in range(50):
+        step = rng.normal(size=15) * 0.01
+        assert loss(weight + step[:12].reshape(3, 4), bias + step[12:]) > least
+
+
 @pytest.mark.skipif(
     not (FOLDER.parents[1] / "runs" / "data" / "wordnet-base").is_dir(), reason="make data"
 )

@@ -80,7 +80,7 @@ def test_torch_works_beside_a_torch_npu_without_cann(tmp_path: Path) -> None:
     (site / "torch_npu.py").write_text(
         'raise ImportError("libascendcl.so: cannot open shared object file")\n'
     )
-    code = "from quantflow.graph.from_torch import import_torch; print(import_torch().ones(1))"
+    code = "from quantflow.torch_import import import_torch; print(import_torch().ones(1))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**unprotected(), "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
@@ -171,6 +171,10 @@ def test_boundaries_are_counted_and_keep_dtype_names_what_exists(tower: Path) ->
         ({"precision_mode": "force_fp16", "precision_mode_v2": "fp16"}, "E10056"),
         ({"dynamic_batch_size": "1,2"}, ""),
         ({"precision_mode": "force_fp16", "modify_mixlist": "mix.json"}, "E10001"),
+        ({"modify_mixlist": "mix.json"}, "E10001"),
+        ({"modify_mixlist": "mix.json", "precision_mode_v2": "fp16"}, "E10001"),
+        ({"dynamic_dims": "1;2"}, "fixed shapes"),
+        ({"op_precision_mode": "ops.ini"}, "INT8"),
     ],
 )
 def test_what_atc_would_refuse_is_refused_before_it_starts(
@@ -179,6 +183,7 @@ def test_what_atc_would_refuse_is_refused_before_it_starts(
 ) -> None:  # fmt: skip
     # C42, on the command line: an atc that is started leaves a trace.
     (tower.parent / "mix.json").write_text("{}")
+    (tower.parent / "ops.ini").write_text("[ByNodeName]\nn_g=high_precision\n")
     trace, atc = tmp_path / "atc_was_started", tmp_path / "atc"
     atc.write_text(f"#!/bin/sh\n: > {trace}\nexit 1\n")
     atc.chmod(0o755)
@@ -187,6 +192,9 @@ def test_what_atc_would_refuse_is_refused_before_it_starts(
     command = ["export-om", "-q", "-c", config]
     if options:
         command += [x for k, v in options.items() for x in ("--set", f'atc.options.{k}="{v}"')]
+    planned = main([*command, "--dry-run"])
+    assert planned == (2 if options else 0) and not trace.exists()
+    assert code in capsys.readouterr().out
     status = main(command)
     captured = capsys.readouterr()
     said = captured.out + captured.err

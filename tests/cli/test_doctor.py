@@ -88,6 +88,28 @@ def test_a_missing_atc_is_no_failure(
     ).items()
 
 
+def test_what_atc_lacks_and_another_chip_are_warnings(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = {
+        "atc": "exit 1",
+        "python3": "echo asked sympy google.protobuf",
+        "npu-smi": "echo '| 0       910B4        | OK   |'",
+    }
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path / "gone"))
+    answer = call("doctor", "-c", write_project(tmp_path), "--json")
+    found = {x["value"]: x["fix"] for x in answer.json["checks"] if x["name"] == "CANN"}
+    assert answer.code == 0
+    texts = "\n".join(found)
+    for word in ("sympy, protobuf", "ASCEND_OPP_PATH", "ASCEND_TOOLKIT_HOME", "Ascend910B4"):
+        assert word in texts
+    assert f"{tmp_path}/python3 -m pip install sympy protobuf" in found.values()
+
+
 def test_every_problem_of_the_configuration_is_a_line(call: Call, tmp_path: Path) -> None:
     config = write_project(tmp_path)
     (tmp_path / "candidates.npz").unlink()
@@ -124,3 +146,12 @@ def test_samples_are_held_against_the_model_s_inputs(
         (run.folder("10_set") / name / "set.json").unlink()
     write_set(run.folder("10_set") / "heldout", record, [{"x": np.ones(width, np.float32)}])
     assert [check.level for check in sample_checks(run)] == [level]
+
+
+def test_what_runs_om_files_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check = environment.om_check()
+    assert check.level == "ok" and "cannot be run on this machine" in check.value
+    (tmp_path / "ais_bench").mkdir()
+    (tmp_path / "ais_bench" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert environment.om_check().value == "ais_bench"

@@ -18,8 +18,9 @@ from quantflow.config import InputConfig
 from quantflow.errors import Problem, QuantflowError
 from quantflow.graph.bucket import bucket_model
 from quantflow.graph.canonical import canonicalize
-from quantflow.graph.from_torch import export_torch, import_torch
+from quantflow.graph.from_torch import export_torch
 from quantflow.graph.layers import describe_model
+from quantflow.torch_import import import_torch
 
 from .models import assert_canonical, assert_close, rand, run
 

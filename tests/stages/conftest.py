@@ -29,6 +29,8 @@ path = "candidates.npz"
 policy = "none"
 [target]
 buckets = [{ batch = 1 }, { batch = 4 }]
+[atc]
+probes = false
 [run]
 directory = "run"
 """

@@ -1,0 +1,128 @@
+# pyright: reportMissingImports=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""Running an .om file with ais_bench's InferSession (not run on an NPU to write this)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantflow.errors import QuantflowError, fail
+from quantflow.runtime.om_boundary import OmTensor, check_static, in_order
+from quantflow.runtime.runner import Feeds
+
+
+class AisBenchModel:
+    """A model in an InferSession.
+
+    Args:
+        path: of the .om.
+        device: number of the NPU.
+
+    Raises:
+        QuantflowError: QF620 when ais_bench cannot be imported, QF621 when it raises, QF211 for
+            dynamic shapes.
+    """
+
+    def __init__(self, path: str, device: int = 0) -> None:
+        self._path, self._device = path, f"an NPU, device {device} of ais_bench"
+        self._last_ms = float("nan")
+        try:
+            from ais_bench.infer.interface import InferSession
+        except (ImportError, OSError) as error:
+            fail("QF620", f"ais_bench cannot be imported: {error}", where="--runner om",
+                 fix="source CANN's set_env.sh and install the aclruntime wheel")  # fmt: skip
+        self._session: Any = None
+        try:
+            self._session = InferSession(device, path)
+            self._inputs = _described(self._session.get_inputs())
+            self._described = _described(self._session.get_outputs())
+            check_static([*self._inputs, *self._described], path)
+        except QuantflowError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            self._failed("InferSession", error)
+
+    @property
+    def inputs(self) -> tuple[OmTensor, ...]:
+        """In the order of the .om."""
+        return self._inputs
+
+    @property
+    def described(self) -> tuple[OmTensor, ...]:
+        """The outputs, in the order of the .om."""
+        return self._described
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the values that `run` returns."""
+        return tuple(tensor.name for tensor in self._described)
+
+    @property
+    def device(self) -> str:
+        """The device's number; ais_bench does not name the chip."""
+        return self._device
+
+    @property
+    def last_ms(self) -> float:
+        """Milliseconds of the last execution, as ais_bench counts them; NaN before the first."""
+        return self._last_ms
+
+    def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
+        """Run once; returns every output by name.
+
+        Raises:
+            QuantflowError: QF211 for arrays that are not the .om's inputs, QF621.
+        """
+        arrays = in_order(feeds, self._inputs, self._path)
+        try:
+            values = self._session.infer(arrays, mode="static")
+            self._last_ms = _milliseconds(self._session.summary().exec_time_list[-1])
+        except Exception as error:
+            self._failed("infer", error)
+        if len(values) != len(self._described):
+            count = len(self._described)
+            self._failed("infer", ValueError(f"{len(values)} outputs, not {count}"))
+        return {name: np.asarray(x) for name, x in zip(self.outputs, values, strict=True)}
+
+    def close(self) -> None:
+        """Give the session up; older versions do it when it is collected."""
+        session, self._session = self._session, None
+        release = getattr(session, "free_resource", None)
+        if release is not None:
+            try:
+                release()
+            except Exception as error:
+                self._failed("free_resource", error)
+
+    def __enter__(self) -> AisBenchModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _failed(self, call: str, error: Exception) -> NoReturn:
+        what = f"ais_bench's {call} raised {type(error).__name__}: {error}"
+        fix = "see ~/ascend/log; npu-smi info shows the device"
+        fail("QF621", what, where=self._path, fix=fix)
+
+
+def _described(nodes: Sequence[Any]) -> tuple[OmTensor, ...]:
+    """Of ``aclruntime.tensor_desc``, whose types read ``dtype.float32``."""
+    return tuple(
+        OmTensor(x.name, str(x.datatype).rpartition(".")[2], tuple(map(int, x.shape)), int(x.size))
+        for x in nodes
+    )
+
+
+def _milliseconds(entry: Any) -> float:
+    """An entry of exec_time_list: milliseconds, in later versions those of start and end."""
+    if isinstance(entry, (tuple, list)):
+        start, end = entry
+        return float(end) - float(start)
+    return float(entry)
