@@ -43,9 +43,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_rows_are_running_text_of_articles_that_no_other_set_has() -> None:
+@pytest.mark.parametrize("module", ["data", "modules"])
+def test_rows_are_running_text_of_sources_that_no_other_set_has(module: str) -> None:
     names = ("calibration", "deployment", "evaluation")
-    sets = [load_function(f"data:{name}_rows", SET)() for name in names]
+    sets = [load_function(f"{module}:{name}_rows", SET)() for name in names]
     titles = [{row["title"] for row in rows} for rows in sets]
     assert min(map(len, titles)) >= 20
     assert not (titles[0] & titles[1] or titles[0] & titles[2] or titles[1] & titles[2])
