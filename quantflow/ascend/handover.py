@@ -59,7 +59,8 @@ def write_handover(
         out_dir: the folder; it exists.
 
     Returns:
-        What `convert.py` will run, one by one, and the layer of every node, see `node_layers`.
+        What `convert.py` will run, one by one, and the layer of every node of the models, see
+        `node_layers`; nodes of probes are called alike in all of them, and are not told.
 
     Raises:
         QuantflowError: QF401 when a file of stage 4 is missing, QF402 when its record names a file
@@ -72,7 +73,8 @@ def write_handover(
             _copy(path, out_dir / placed[option])
     planned = [_place(loaded, conversion, out_dir, placed) for conversion in wanted]
     layers: dict[str, str] = {}
-    for model in dict.fromkeys(conversion.files.deploy for conversion in wanted):
+    models = (conversion.files.deploy for conversion in wanted if conversion.kind != "probe")
+    for model in dict.fromkeys(models):
         layers = {**node_layers(record, load_model(out_dir / model)), **layers}
     write_atomically(out_dir / PLAN, _plan_text(loaded, planned, layers).encode())
     package = files("quantflow.ascend")

@@ -40,6 +40,16 @@ def chip_checks(config: Config) -> list[Check]:
     return [Check("configuration", "chip", "ok", config.target.chip)]
 
 
+def option_checks(loaded: LoadedConfig) -> list[Check]:
+    """Options that atc would refuse, whatever the model."""
+    from quantflow.ascend.required_options import wrong_options
+
+    found = wrong_options(loaded)
+    errors = [Check("configuration", x.where, "error", x.what, x.fix) for x in found]
+    there = bool(loaded.config.atc.options) and not errors
+    return errors or [Check("configuration", "atc.options", "ok", "as atc takes them")] * there
+
+
 def function_checks(loaded: LoadedConfig) -> Iterator[Check]:
     """Whether the files of the user's functions are found; none of their code is run."""
     from quantflow.user_code import source_digest

@@ -78,6 +78,7 @@ def _project(loaded: LoadedConfig) -> Iterator[Check]:
     from quantflow.cli.checks_data import data_checks
 
     yield from checks.chip_checks(loaded.config)
+    yield from checks.option_checks(loaded)
     functions = list(checks.function_checks(loaded))
     yield from functions
     # A function that is not there is one problem, though reading its data finds it again.

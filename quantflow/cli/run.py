@@ -87,6 +87,7 @@ def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
     Returns:
         The exit status.
     """
+    from quantflow.ascend.required_options import refuse, wrong_options
     from quantflow.cli.session import session
     from quantflow.report.html import report_is_fresh, write_report
     from quantflow.stages.pipeline import STAGES
@@ -98,6 +99,7 @@ def run_all(options: Options, workers: Workers, *, keep_going: bool) -> int:
             folders = [stage.folder for stage in STAGES]
             return show_forecast(context, folders, as_json=options.json)
         _import_late_functions(context)
+        refuse(wrong_options(context.loaded))
         with context.run.locked():
             with refreshed(context.run):
                 outcomes = _run_stages(context, options, keep_going=keep_going)

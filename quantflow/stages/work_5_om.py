@@ -19,7 +19,9 @@ from quantflow.ascend.command import in_graph_order
 from quantflow.ascend.convert import Take, convert, nothing_there
 from quantflow.ascend.environment import find_atc
 from quantflow.ascend.planned import PlannedConversion
+from quantflow.ascend.preflight import is_int8
 from quantflow.ascend.readme import write_readme
+from quantflow.ascend.required_options import require_options
 from quantflow.ascend.take_over import same_conversion, take_over
 from quantflow.errors import QuantflowError
 from quantflow.evaluation.precisions import open_int8
@@ -88,6 +90,7 @@ def _write(
     model = ModelRecord.read(context.folder("00_model") / "model.json")
     export_dir = context.folder("40_onnx")
     export = in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
+    require_options(context.loaded, int8=any(map(is_int8, export.buckets)))
     missing = list[str]()
     for done, bucket in enumerate(export.buckets):
         context.progress("samples to check the .om with", done, len(export.buckets))

@@ -85,7 +85,7 @@ def test_a_missing_option_file_is_refused_when_it_is_run_too(
 ) -> None:
     config = shutil.copytree(project.parent, tmp_path / "copy") / project.name
     answer = call("export-om", "-q", "-c", config, "--set", "atc.options.keep_dtype=no.txt")
-    assert answer.code == 2 and "cannot be read" in answer.out and not trace.exists()
+    assert answer.code == 2 and "cannot be read" in answer.err and not trace.exists()
 
 
 def test_before_the_export_there_is_no_command(call: Call, tmp_path: Path) -> None:
