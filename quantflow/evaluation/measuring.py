@@ -22,7 +22,8 @@ from quantflow.runtime.bucket_run import BucketBatch, bucket_batches
 from quantflow.runtime.runner import Feeds
 
 Jitter = dict[str, tuple[float, float]]
-"""By tensor, the largest difference and distance of the cosine from 1 of a side that ran twice."""
+"""By tensor, the largest difference and distance of the cosine from 1 of a side that ran twice; the
+difference is NaN where one run gave a NaN or Inf that the other one has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ def _jitter(
         for _ in range(0 if isinstance(source, DumpSource) else repeat - 1):
             for name, again in source.fetch(batch).items():
                 difference = differences(first[name], again)
-                size, angle = difference.largest, 1.0 - difference.cosine
+                size = float("nan") if difference.nonfinite_apart else difference.largest
+                angle = 1.0 - difference.cosine
                 before = found.get(name, (0.0, 0.0))
-                found[name] = max(before[0], size), float(np.fmax(before[1], angle))
+                found[name] = float(np.maximum(before[0], size)), float(np.fmax(before[1], angle))
     return found

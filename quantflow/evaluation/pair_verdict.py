@@ -7,7 +7,7 @@ from math import isnan
 
 from quantflow.artifacts.record import Verdict
 from quantflow.artifacts.side_by_side import Point
-from quantflow.evaluation.thresholds import Thresholds
+from quantflow.evaluation.thresholds import Thresholds, no_numbers
 
 NAMED = 5
 """Most layers that a sentence names."""
@@ -29,7 +29,7 @@ def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str
         if point.trouble:
             failed.append(f"{_called(point)}: {point.trouble}")
         elif point.beyond and (
-            point.kind == "output" or asked.layers_decide or point.nonfinite_apart
+            point.kind == "output" or asked.layers_decide or no_numbers(point, point.kind)
         ):
             failed.append(f"{_called(point)}: {point.beyond}")
         elif point.beyond:
@@ -49,7 +49,8 @@ def worst_first(points: Sequence[Point]) -> list[Point]:
 
     def rank(x: Point) -> tuple[float | str, ...]:
         error = 0.0 if isnan(x.relative_error) else x.relative_error
-        return -x.nonfinite_apart, not x.trouble, not x.beyond, -error, x.name
+        apart = -x.nonfinite_apart, not no_numbers(x, x.kind)
+        return *apart, not x.trouble, not x.beyond, -error, x.name
 
     return sorted(points, key=rank)
 

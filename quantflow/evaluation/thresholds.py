@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import isnan, sqrt
 
 from quantflow.artifacts.side_by_side import Limits, PlaceKind, Point, SideKind
 from quantflow.config import COSINE_MEAN
@@ -116,12 +116,26 @@ def excess(point: Point, kind: PlaceKind, asked: Thresholds) -> str:
         kind: what the tensor is.
         asked: of the pair.
     """
-    if point.nonfinite_apart:
+    if no_numbers(point, kind):
         counts = f"{point.nonfinite_other:,}, of the reference {point.nonfinite_reference:,}"
-        return f"values that are NaN or Inf: {counts}"
+        again = isnan(point.jitter_max_abs or 0.0)
+        return f"values that are NaN or Inf: {counts}{', and of a repeated run' * again}"
     if point.max_abs_error <= (point.jitter_max_abs or 0.0):  # no error, or no more than jitter
         return ""
     return _output_excess(point, asked) if kind == "output" else _layer_excess(point, asked)
+
+
+def no_numbers(point: Point, kind: PlaceKind) -> bool:
+    """Whether a tensor is no numbers to compare, which never passes.
+
+    An Inf that both sides have is one at a layer, where a mask may put it, and not at an output.
+    """
+    of_output = kind == "output" and (point.nonfinite_reference or point.nonfinite_other)
+    figures = (
+        point.cosine, point.cosine_mean, point.max_abs_error, point.relative_error,
+        point.jitter_max_abs or 0.0,
+    )  # fmt: skip
+    return bool(point.nonfinite_apart or of_output) or any(map(isnan, figures))
 
 
 def _layer_excess(point: Point, asked: Thresholds) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from quantflow.artifacts.side_by_side import FirstBeyond, Point, SideBySide
 from quantflow.evaluation.pair_verdict import worst_first
+from quantflow.evaluation.thresholds import no_numbers
 from quantflow.report.columns import Column, sheet_of
 from quantflow.report.om_run_sheets import om_run_sheets
 from quantflow.report.sheet import Sheet, cosine_text, count_text, number_text
@@ -98,7 +99,7 @@ def _figure(point: Point, text: str) -> str:
 
 def _cosine(point: Point, value: float) -> str:
     """None beside a NaN: what is left is not the tensor."""
-    return "-" if point.nonfinite_apart else _figure(point, cosine_text(value))
+    return "-" if no_numbers(point, point.kind) else _figure(point, cosine_text(value))
 
 
 def _dumps(found: SideBySide) -> bool:

@@ -51,3 +51,19 @@ def test_without_repetition_nothing_is_known_of_jitter(
     found = compare(config, "fp32", "fp16", limit=2, repeat=1)
     row = next(x for x in found.points if x.name == "n_F0d")
     assert row.jitter_max_abs is None and row.beyond and found.verdict == "fail"
+
+
+def test_a_nan_of_the_second_run_alone_fails(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    class Flickering(sides.ModelSource):
+        def fetch(self, batch: Any) -> dict[str, np.ndarray]:
+            runs.append(1)
+            found = dict(self.runner.run(batch.feeds))
+            # Of two sides that run in turns, the third run is the first one again.
+            return {k: np.where(len(runs) == 3, np.nan, v) for k, v in found.items()}
+
+    monkeypatch.setattr(sides, "ModelSource", Flickering)
+    found = compare(config, "fp32", "int8", limit=2)
+    assert len(runs) >= 4 and found.verdict == "fail"
+    assert all("a repeated run" in x for x in found.reasons[:5]), found.reasons

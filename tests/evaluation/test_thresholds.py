@@ -62,6 +62,39 @@ def test_what_is_not_finite_is_beyond_whatever_else() -> None:
     assert "NaN" in excess(of(nonfinite_apart=1, jitter_max_abs=1e9), "output", INT8)
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("asked", [INT8, Thresholds()])
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"nonfinite_reference": 1, "nonfinite_other": 1},  # an Inf in the same place
+        {"nonfinite_reference": 1},
+        {"nonfinite_other": 1},
+        {"cosine": NAN, "relative_error": NAN, "max_abs_error": 0.0, "jitter_max_abs": 0.0},
+        {"cosine_mean": NAN},
+        {"jitter_max_abs": NAN},  # a NaN of the second run
+    ],
+)
+def test_an_output_with_inf_on_whichever_side_never_passes(
+    asked: Thresholds, figures: dict[str, object]
+) -> None:
+    point = of(kind="output", **figures)
+    point = point.model_copy(update={"beyond": excess(point, "output", asked)})
+    assert judge([point], asked)[0] == "fail"
+
+
+def test_a_layer_s_inf_on_both_sides_passes_unless_there_is_nothing_else() -> None:
+    place, pair = Place("l", "layer", "t"), {"masked": [1, -np.inf], "all": [np.inf, np.inf]}
+    for name, passes in (("masked", True), ("all", False)):
+        tally = Tally()
+        tally.add("a", *[np.array(pair[name], np.float32)] * 2)
+        point = tally.point(place, (0.0, 0.0))
+        point = point.model_copy(update={"beyond": excess(point, "layer", INT8)})
+        assert (judge([point], INT8)[0] == "pass") == passes
+
+
 def test_an_error_within_jitter_is_not_called_beyond() -> None:
     wild = of(cosine=0.5, relative_error=1.0, max_abs_error=0.1)
     assert excess(wild, "layer", Thresholds())
