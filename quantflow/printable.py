@@ -19,3 +19,20 @@ def printable(text: str, longest: int = LONGEST) -> str:
     if cut.isascii() and cut.isprintable():
         return cut
     return "".join(ascii(x)[1:-1] if category(x) in _UNFIT else x for x in cut)
+
+
+def shown(value: object) -> str:
+    """A value from elsewhere as Python writes it, also where its ``repr`` raises."""
+    try:
+        return printable(repr(value))
+    except Exception:
+        return printable(f"a value of type {type(value).__name__}")
+
+
+def raised(error: BaseException) -> str:
+    """Type and message of an exception from elsewhere, also where its ``str`` raises."""
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message cannot be read)"
+    return printable(f"{type(error).__name__}: {message}".removesuffix(": "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,16 @@ ROUNDS = 100
 
 def measure_latency(
     models: Sequence[tuple[str, OmModel]], feeds: Feeds, progress: Progress
-) -> Latency:
+) -> Latency | str:
     """Time one model, or two in turns: A B, B A, A B and so on.
 
     Args:
         models: name and model, at most two of one device, the reference first.
         feeds: of one execution.
         progress: called after every round.
+
+    Returns:
+        The times; or, where a model reports what is no time, a sentence that says so.
     """
     times = np.zeros((len(models), ROUNDS))
     for number in range(-WARM_UP, ROUNDS):
@@ -36,6 +40,9 @@ def measure_latency(
         for place in reversed(turns) if number % 2 else turns:
             model = models[place][1]
             model.run(feeds)
+            if not 0 < model.last_ms < inf:
+                name = models[place][0]
+                return f"no time was measured: {name} is said to take {model.last_ms} ms"
             if number >= 0:
                 times[place, number] = model.last_ms
         progress("timing", number + WARM_UP + 1, WARM_UP + ROUNDS)
@@ -64,7 +71,7 @@ def _ratio(times: NDArray[np.float64]) -> dict[str, float]:
 
     def ratio(draw: NDArray[np.intp]) -> float:
         reference, other = np.median(times[:, draw], axis=1)
-        return float(other / reference) if reference > 0 else float("nan")
+        return float(other / reference)
 
     low, high = bootstrap_interval(ratio, times.shape[1], seed=0)
     whole = ratio(np.arange(times.shape[1], dtype=np.intp))

@@ -13,6 +13,7 @@ from quantflow.artifacts.side_by_side import SideInfo
 from quantflow.errors import fail
 from quantflow.evaluation.subject import Subject
 from quantflow.runtime.bucket_run import BucketBatch
+from quantflow.runtime.om_boundary import OmTensor, kind_text
 from quantflow.runtime.runner import Runner
 
 
@@ -77,3 +78,30 @@ def om_names(given: Sequence[str], wanted: Sequence[str], where: str) -> dict[st
     if sorted(told) == sorted(wanted):
         return {name: told[name] for name in wanted}
     return dict(zip(wanted, given, strict=True))
+
+
+def check_outputs(
+    described: Sequence[OmTensor], names: Mapping[str, str], subject: Subject, where: str
+) -> None:
+    """Refuse an .om whose outputs are not those of the run's model.
+
+    Floats may be of another width: atc computes in fp16.
+
+    Args:
+        described: the .om's outputs.
+        names: as `om_names` gives them.
+        subject: the run's model and bucket.
+        where: the file, for the message.
+
+    Raises:
+        QuantflowError: QF211 for another shape, and for integers in place of floats or the reverse.
+    """
+    of_om, shapes = {tensor.name: tensor for tensor in described}, subject.shapes()
+    for output in subject.record.outputs:
+        tensor, shape = of_om[names[output.name]], shapes.get(output.name)
+        floats = [np.issubdtype(np.dtype(x), np.floating) for x in (tensor.dtype, output.dtype)]
+        if floats[0] == floats[1] and tensor.shape == (shape or tensor.shape):
+            continue
+        mine, wanted = (tensor.dtype, tensor.shape), (output.dtype, shape or tensor.shape)
+        what = f"its output {tensor.name!r} is {kind_text(*mine)}, not {kind_text(*wanted)}"
+        fail("QF211", what, where=where, fix="give the .om of this run and of its first bucket")

@@ -11,6 +11,7 @@ import importlib
 from typing import Any, NoReturn
 
 from quantflow.errors import fail
+from quantflow.printable import raised, shown
 
 
 class AclCalls:
@@ -27,8 +28,8 @@ class AclCalls:
         self._where = where
         try:
             self._acl = importlib.import_module("acl")
-        except (ImportError, OSError) as error:
-            fail("QF620", f"acl cannot be imported: {error}", where="--runner om",
+        except Exception as error:
+            fail("QF620", f"acl cannot be imported: {raised(error)}", where="--runner om",
                  fix="source CANN's set_env.sh")  # fmt: skip
 
     def do(self, name: str, *arguments: Any) -> Any:
@@ -39,32 +40,53 @@ class AclCalls:
             arguments: of the call.
 
         Raises:
-            QuantflowError: QF621 for a code other than 0.
+            QuantflowError: QF621 for a code other than 0, for what is no code, and when it raises.
         """
-        answer: Any = self._function(name)(*arguments)
-        value, code = (answer[0], answer[-1]) if isinstance(answer, tuple) else (None, answer)
-        if code != 0:
-            self._failed(name, f"returned the code {code}")
+        answer: Any = self.ask(name, *arguments)
+        value: Any
+        code: Any
+        value, code = (answer[0], answer[-1]) if _is_pair(answer) else (None, answer)
+        if not isinstance(code, int) or code != 0:
+            self.failed(name, f"returned the code {shown(code)}")
         return value
 
     def make(self, name: str, *arguments: Any) -> Any:
         """A call that answers with a handle, which is 0 or None where there is no memory.
 
         Raises:
-            QuantflowError: QF621 for such an answer.
+            QuantflowError: QF621 for such an answer, and when it raises.
         """
-        handle = self._function(name)(*arguments)
-        if not handle:
-            self._failed(name, f"gave {handle!r} in place of a handle")
+        handle = self.ask(name, *arguments)
+        if not isinstance(handle, int) or not handle:
+            self.failed(name, f"gave {shown(handle)} in place of a handle")
         return handle
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """A call that answers with a bare value."""
-        return self._function(name)(*arguments)
+        """A call that answers with a bare value.
+
+        Raises:
+            QuantflowError: QF621 when there is no such function, and when it raises.
+        """
+        function = self._look_up(name)
+        if function is None:
+            self.failed(name, "is not in this version of pyACL")
+        try:
+            return function(*arguments)
+        except Exception as error:
+            self.failed(name, f"raised {raised(error)}")
 
     def has(self, name: str) -> bool:
         """Whether this version has a function."""
         return self._look_up(name) is not None
+
+    def failed(self, name: str, how: str) -> NoReturn:
+        """Refuse what a call came to.
+
+        Raises:
+            QuantflowError: QF621.
+        """
+        fix = "see the code in the AscendCL manual, and ~/ascend/log; npu-smi info shows the device"
+        fail("QF621", f"acl.{name} {how}", where=self._where, fix=fix)
 
     def _look_up(self, name: str) -> Any:
         found: Any = self._acl
@@ -72,12 +94,6 @@ class AclCalls:
             found = getattr(found, part, None)
         return found
 
-    def _function(self, name: str) -> Any:
-        function = self._look_up(name)
-        if function is None:
-            self._failed(name, "is not in this version of pyACL")
-        return function
 
-    def _failed(self, name: str, how: str) -> NoReturn:
-        fix = "see the code in the AscendCL manual, and ~/ascend/log; npu-smi info shows the device"
-        fail("QF621", f"acl.{name} {how}", where=self._where, fix=fix)
+def _is_pair(answer: Any) -> bool:
+    return isinstance(answer, tuple) and len(answer) > 1

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.errors import QuantflowError, fail
+from quantflow.printable import printable, shown
 from quantflow.runtime.acl_calls import AclCalls
-from quantflow.runtime.om_boundary import OmTensor, check_static, in_order
+from quantflow.runtime.om_boundary import MOST, OmTensor, check_described, in_order
 from quantflow.runtime.runner import Feeds
 
 _DTYPES: Final = {
@@ -43,7 +44,8 @@ class AclModel:
         device: number of the NPU.
 
     Raises:
-        QuantflowError: QF620 without pyACL, QF621 when a call fails, QF211 for dynamic shapes.
+        QuantflowError: QF620 without pyACL, QF621 when a call fails, QF211 for what
+            `check_described` refuses.
         RuntimeError: when another model is loaded.
     """
 
@@ -138,25 +140,41 @@ class AclModel:
         acl.do("mdl.get_desc", description, self._model)
         self._inputs = self._describe(description, "input")
         self._described = self._describe(description, "output")
-        check_static([*self._inputs, *self._described], path)
+        check_described(self._inputs, self._described, path)
         self._given, self._sources = self._dataset(self._inputs)
         self._taken, self._results = self._dataset(self._described)
 
     def _soc_name(self) -> str:
-        return str(self._acl.ask("get_soc_name")) if self._acl.has("get_soc_name") else "an NPU"
+        name = self._acl.ask("get_soc_name") if self._acl.has("get_soc_name") else None
+        return printable(name) if isinstance(name, str) and name else "an NPU"
 
     def _describe(self, description: Any, side: str) -> tuple[OmTensor, ...]:
         acl, tensors = self._acl, list[OmTensor]()
-        for i in range(int(acl.ask(f"mdl.get_num_{side}s", description))):
-            name = str(acl.ask(f"mdl.get_{side}_name_by_index", description, i))
-            kind = acl.ask(f"mdl.get_{side}_data_type", description, i)
+        count = self._number(f"mdl.get_num_{side}s", description)
+        if not 0 < count <= MOST:
+            fail("QF211", f"it has {count} {side}s", where=self._path)
+        for i in range(count):
+            name = acl.ask(f"mdl.get_{side}_name_by_index", description, i)
+            if not isinstance(name, str):
+                acl.failed(f"mdl.get_{side}_name_by_index", f"gave {shown(name)}")
+            kind = self._number(f"mdl.get_{side}_data_type", description, i)
             if kind not in _DTYPES:
                 what = f"its {side} {name!r} has aclDataType {kind}, which numpy has not"
                 fail("QF211", what, where=self._path)
-            dims = acl.do(f"mdl.get_{side}_dims", description, i)["dims"]
-            size = int(acl.ask(f"mdl.get_{side}_size_by_index", description, i))
-            tensors.append(OmTensor(name, _DTYPES[kind], tuple(map(int, dims)), size))
+            dims = acl.do(f"mdl.get_{side}_dims", description, i)
+            try:
+                shape = tuple(map(int, dims["dims"]))
+            except Exception:
+                acl.failed(f"mdl.get_{side}_dims", f"gave {shown(dims)}")
+            size = self._number(f"mdl.get_{side}_size_by_index", description, i)
+            tensors.append(OmTensor(name, _DTYPES[kind], shape, size))
         return tuple(tensors)
+
+    def _number(self, name: str, *arguments: Any) -> int:
+        number = self._acl.ask(name, *arguments)
+        if not isinstance(number, int):
+            self._acl.failed(name, f"gave {shown(number)} in place of a number")
+        return number
 
     def _dataset(self, tensors: tuple[OmTensor, ...]) -> tuple[Any, list[Any]]:
         """A dataset with a buffer for every tensor, and the buffers' addresses on the device."""

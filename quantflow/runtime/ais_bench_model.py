@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantflow.errors import QuantflowError, fail
-from quantflow.runtime.om_boundary import OmTensor, check_static, in_order
+from quantflow.printable import raised, shown
+from quantflow.runtime.om_boundary import OmTensor, check_described, in_order, kind_text
 from quantflow.runtime.runner import Feeds
+
+_FIX = "see ~/ascend/log; npu-smi info shows the device"
 
 
 class AisBenchModel:
@@ -24,23 +27,23 @@ class AisBenchModel:
 
     Raises:
         QuantflowError: QF620 when ais_bench cannot be imported, QF621 when it raises, QF211 for
-            dynamic shapes.
+            what `check_described` refuses.
     """
 
     def __init__(self, path: str, device: int = 0) -> None:
-        self._path, self._device = path, f"an NPU, device {device} of ais_bench"
+        self._path, self._device = path, f"device {device}, as ais_bench says"
         self._last_ms = float("nan")
         try:
             from ais_bench.infer.interface import InferSession
-        except (ImportError, OSError) as error:
-            fail("QF620", f"ais_bench cannot be imported: {error}", where="--runner om",
+        except Exception as error:
+            fail("QF620", f"ais_bench cannot be imported: {raised(error)}", where="--runner om",
                  fix="source CANN's set_env.sh and install the aclruntime wheel")  # fmt: skip
         self._session: Any = None
         try:
             self._session = InferSession(device, path)
             self._inputs = _described(self._session.get_inputs())
             self._described = _described(self._session.get_outputs())
-            check_static([*self._inputs, *self._described], path)
+            check_described(self._inputs, self._described, path)
         except QuantflowError:
             self.close()
             raise
@@ -81,24 +84,28 @@ class AisBenchModel:
         """
         arrays = in_order(feeds, self._inputs, self._path)
         try:
-            values = self._session.infer(arrays, mode="static")
+            values = [np.asarray(x) for x in self._session.infer(arrays, mode="static")]
             self._last_ms = _milliseconds(self._session.summary().exec_time_list[-1])
         except Exception as error:
             self._failed("infer", error)
         if len(values) != len(self._described):
-            count = len(self._described)
-            self._failed("infer", ValueError(f"{len(values)} outputs, not {count}"))
-        return {name: np.asarray(x) for name, x in zip(self.outputs, values, strict=True)}
+            self._odd(f"{len(values)} outputs, not {len(self._described)}")
+        for value, tensor in zip(values, self._described, strict=True):
+            given, wanted = (str(value.dtype), value.shape), (tensor.dtype, tensor.shape)
+            if given != wanted:
+                told = f"{kind_text(*given)}, which the .om describes as {kind_text(*wanted)}"
+                self._odd(f"its output {tensor.name!r} as {told}")
+        return dict(zip(self.outputs, values, strict=True))
 
     def close(self) -> None:
         """Give the session up; older versions do it when it is collected."""
         session, self._session = self._session, None
-        release = getattr(session, "free_resource", None)
-        if release is not None:
-            try:
+        try:
+            release = getattr(session, "free_resource", None)
+            if release is not None:
                 release()
-            except Exception as error:
-                self._failed("free_resource", error)
+        except Exception as error:
+            self._failed("free_resource", error)
 
     def __enter__(self) -> AisBenchModel:
         return self
@@ -107,17 +114,22 @@ class AisBenchModel:
         self.close()
 
     def _failed(self, call: str, error: Exception) -> NoReturn:
-        what = f"ais_bench's {call} raised {type(error).__name__}: {error}"
-        fix = "see ~/ascend/log; npu-smi info shows the device"
-        fail("QF621", what, where=self._path, fix=fix)
+        what = f"ais_bench's {call} raised {raised(error)}"
+        fail("QF621", what, where=self._path, fix=_FIX)
+
+    def _odd(self, what: str) -> NoReturn:
+        fail("QF621", f"ais_bench's infer gave {what}", where=self._path, fix=_FIX)
 
 
 def _described(nodes: Sequence[Any]) -> tuple[OmTensor, ...]:
     """Of ``aclruntime.tensor_desc``, whose types read ``dtype.float32``."""
-    return tuple(
-        OmTensor(x.name, str(x.datatype).rpartition(".")[2], tuple(map(int, x.shape)), int(x.size))
-        for x in nodes
-    )
+    tensors = list[OmTensor]()
+    for x in nodes:
+        if not isinstance(x.name, str):
+            raise TypeError(f"the name of an input or output is {shown(x.name)}")
+        dtype = str(x.datatype).rpartition(".")[2]
+        tensors.append(OmTensor(x.name, dtype, tuple(map(int, x.shape)), int(x.size)))
+    return tuple(tensors)
 
 
 def _milliseconds(entry: Any) -> float:

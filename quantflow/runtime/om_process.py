@@ -20,12 +20,16 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 
 from quantflow.errors import Problem, QuantflowError, fail
+from quantflow.printable import raised
+from quantflow.runtime.end_with_parent import end_with_parent
 from quantflow.runtime.om_boundary import OmTensor
 from quantflow.runtime.om_model import OmBackend, load_om
 from quantflow.runtime.runner import Feeds
 
 ANSWER_S = 600.0
 """Seconds after which a model that does not answer is given up: loading may take minutes."""
+
+_FIX = "see ~/ascend/log; npu-smi info shows the device"
 
 _LEAVE_S = 20.0
 """Seconds that the process has to give back what it holds."""
@@ -127,11 +131,12 @@ class OmProcess:
 
     def _failed(self, how: str) -> NoReturn:
         what = f"the process that ran the model {how}"
-        fail("QF621", what, where=self._path, fix="see ~/ascend/log; npu-smi info shows the device")
+        fail("QF621", what, where=self._path, fix=_FIX)
 
 
 def _serve(connection: Connection, path: str, backend: OmBackend, device: int) -> None:
     """What the process does: load, then run what comes until nothing does."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end says when to stop
     os.dup2(2, 1)  # what CANN prints is no result
     try:
@@ -150,6 +155,9 @@ def _serve(connection: Connection, path: str, backend: OmBackend, device: int) -
         _tell(connection, "failed", [asdict(problem) for problem in error.problems])
     except Exception:
         _tell(connection, "bug", traceback.format_exc())
+    except BaseException as error:  # the backend's own, such as SystemExit
+        what = f"{raised(error)} ended the process that ran the model"
+        _tell(connection, "failed", [asdict(Problem("QF621", what, path, _FIX))])
 
 
 def _next(connection: Connection) -> Mapping[str, NDArray[Any]] | None:

@@ -11,7 +11,7 @@ from quantflow.ascend.om_file import read_om_header
 from quantflow.errors import fail
 from quantflow.evaluation.latency import measure_latency
 from quantflow.evaluation.probing import ask_probes, probe_files, probe_reasons
-from quantflow.evaluation.side_runner import RunnerSide, om_names
+from quantflow.evaluation.side_runner import RunnerSide, check_outputs, om_names
 from quantflow.evaluation.sides import Side
 from quantflow.runtime.bucket_run import bucket_batches
 from quantflow.runtime.om_model import om_backend
@@ -65,11 +65,12 @@ def compare_om(context: Context, texts: Sequence[str], asked: Asked, device: int
         found = compare_ready(context, ready, sides, asked)
         subject = ready.subject
         batch = next(bucket_batches(ready.samples(), subject.record, subject.bucket.dims))
-        latency = measure_latency(models, batch.feeds, context.progress)
+        timed = measure_latency(models, batch.feeds, context.progress)
     reasons = probe_reasons(answers)
     return found.model_copy(
         update={
-            "latency": latency,
+            "latency": None if isinstance(timed, str) else timed,
+            "notes": (*found.notes, timed) if isinstance(timed, str) else found.notes,
             "probes": tuple(answers),
             "verdict": "fail" if reasons else found.verdict,
             "reasons": (*reasons, *found.reasons),
@@ -112,8 +113,10 @@ def _om_side(
     for known, file in own.items():
         kind = known if file and file.resolve() == path.resolve() else kind
     info = SideInfo(name=str(path), kind=kind, ran_on=model.device)
-    wanted = [output.name for output in ready.subject.record.outputs]
-    return RunnerSide(info, model, om_names(model.outputs, wanted, str(path)))
+    outputs = ready.subject.record.outputs
+    names = om_names(model.outputs, [output.name for output in outputs], str(path))
+    check_outputs(model.described, names, ready.subject, str(path))
+    return RunnerSide(info, model, names)
 
 
 def _own_files(folder: Path, bucket: str) -> dict[SideKind, Path | None]:

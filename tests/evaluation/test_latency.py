@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quantflow.artifacts.om_run import Latency
 from quantflow.errors import QuantflowError
 from quantflow.evaluation import latency
 from quantflow.evaluation.latency import measure_latency
@@ -36,6 +37,7 @@ def test_warm_up_does_not_count_and_drift_cancels_in_the_ratio() -> None:
     planted[:, : latency.WARM_UP] = 1e6
     models = [(x, Clocked(x, iter(planted[i].tolist()), log)) for i, x in enumerate("ab")]
     found = measure_latency(models, {"x": np.zeros((8, 2))}, lambda *_: None)  # type: ignore[arg-type]
+    assert isinstance(found, Latency)
     counted = planted[:, latency.WARM_UP :]
     for side, times in zip(found.sides, counted, strict=True):
         assert side.median_ms == pytest.approx(np.median(times))
@@ -53,7 +55,16 @@ def test_warm_up_does_not_count_and_drift_cancels_in_the_ratio() -> None:
 def test_one_model_has_no_ratio() -> None:
     times = iter(np.arange(1.0, 1000.0))
     found = measure_latency([("a", Clocked("a", times, []))], {"x": np.zeros(3)}, lambda *_: None)  # type: ignore[list-item]
+    assert isinstance(found, Latency)
     assert found.ratio is None and len(found.sides) == 1
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -5.0, 0.0])
+def test_what_is_no_time_is_said_and_makes_no_figure(odd: float) -> None:
+    times = iter([1.0] * 20 + [odd] + [1.0] * 1000)
+    models = [("a", Clocked("a", iter([1.0] * 1000), [])), ("b", Clocked("b", times, []))]
+    found = measure_latency(models, {"x": np.zeros(3)}, lambda *_: None)  # type: ignore[arg-type]
+    assert isinstance(found, str) and "no time was measured: b" in found and str(odd) in found
 
 
 def test_outputs_go_by_name_where_all_are_told_and_else_by_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from quantflow.errors import QuantflowError
 from quantflow.runtime.ais_bench_model import AisBenchModel
-from quantflow.runtime.om_boundary import OmTensor, check_static, in_order
+from quantflow.runtime.om_boundary import OmTensor, check_described, in_order
 from quantflow.runtime.om_model import OmBackend, installed_backends, om_backend
 from quantflow.runtime.om_process import OmProcess
 from tests.runtime.om_standins import put_on_path, standin_om
@@ -27,7 +27,7 @@ def om(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("backend", "device"),
-    [("acl", "Ascend310P3, device 3"), ("ais_bench", "an NPU, device 3 of ais_bench")],
+    [("acl", "Ascend310P3, device 3"), ("ais_bench", "device 3, as ais_bench says")],
 )
 def test_two_models_take_turns(
     om: str, capfd: pytest.CaptureFixture[str], backend: OmBackend, device: str
@@ -111,14 +111,15 @@ def test_a_backend_that_is_there_and_broken_says_so(
 ) -> None:
     (tmp_path / "acl.py").write_text("raise ImportError('libascendcl.so: cannot open')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(QuantflowError, match=r"QF620 acl cannot be imported: libascendcl\.so"):
+    with pytest.raises(QuantflowError, match=r"QF620 acl cannot .* libascendcl\.so"):
         OmProcess(os.devnull, "acl")
 
 
 def test_a_buffer_may_be_larger_than_an_output_and_not_smaller() -> None:
-    check_static([OmTensor("y", "float32", (2, 3), 32)], "net.om")
+    fine = OmTensor("y", "float32", (2, 3), 32)
+    check_described([fine], [fine], "net.om")
     with pytest.raises(QuantflowError, match="QF211"):
-        check_static([OmTensor("y", "float32", (2, 3), 23)], "net.om")
+        check_described([fine], [OmTensor("y", "float32", (2, 3), 23)], "net.om")
     scalar = OmTensor("s", "float32", (), 4)
     (array,) = in_order({"s": np.array(3, np.float32)}, [scalar], "net.om")
     assert array.shape == () and array == 3

@@ -23,6 +23,8 @@ from quantflow.evaluation import latency
 from quantflow.evaluation.precisions import precision_model
 from quantflow.export.lowering import lower
 from quantflow.graph.model_io import load_model, save_model
+from quantflow.report.side_by_side_sheets import side_by_side_sheets
+from quantflow.stages import runner_sides
 from quantflow.stages.runner_sides import compare_om
 from quantflow.stages.side_by_side import Asked
 from tests.evaluation.exported_encoder import bucket_of, compare, export_encoder
@@ -134,6 +136,50 @@ def test_a_wrong_om_fails_at_its_outputs(config: Path) -> None:
     found = own(config, limit=4)
     assert found.verdict == "fail" and any("output" in x for x in found.reasons)
     assert found.first_beyond is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "more", "said"),
+    [("float16", 1, r"is float16 \(.*\), not float32 \("), ("int32", 0, r"is int32 \(")],
+)
+def test_an_om_whose_outputs_are_not_the_model_s_is_refused(
+    config: Path, dtype: str, more: int, said: str
+) -> None:
+    graph = onnx.load(Path(om_of(config)).parent / "int8.onnx").graph
+    outputs = described(graph.output, dtype)
+    outputs[0][2][-1] += more
+    for suffix in ("", "_fp16"):  # both alike, so that they would agree with each other
+        path = Path(om_of(config, suffix))
+        standin_om().write_om(path, inputs=described(graph.input), outputs=outputs)
+    with pytest.raises(QuantflowError, match=f"QF211 its output .* {said}"):
+        own(config)
+
+
+def test_what_is_no_time_is_a_note_and_no_table(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_sides, "measure_latency", lambda *_: "no time was measured: because")
+    found = own(config, limit=4)
+    assert found.latency is None and found.notes[-1] == "no time was measured: because"
+    assert found.verdict == "pass"
+    assert not any("Measured on" in sheet.note for sheet in side_by_side_sheets(found, 20))
+
+
+def test_nan_and_inf_of_both_files_do_not_pass(config: Path) -> None:
+    folder = Path(om_of(config)).parent
+    for name, suffix in (("int8", ""), ("fp16", "_fp16")):
+        model = onnx.load(folder / f"{name}.onnx")
+        (last,) = (x for x in model.graph.node if model.graph.output[0].name in x.output)
+        last.output[0] = "finite"
+        huge = onnx.helper.make_tensor("huge", 1, [], [float("inf")])
+        node = onnx.helper.make_node("Max", ["finite", "huge"], [model.graph.output[0].name])
+        model.graph.initializer.append(huge)
+        model.graph.node.append(node)
+        path = folder / f"{name}_inf.onnx"
+        onnx.save(model, path)
+        write(Path(om_of(config, suffix)), path)
+    found = own(config, limit=4)
+    assert found.verdict == "fail" and "NaN or Inf" in found.reasons[0]
 
 
 def place_probes(config: Path, *names: str) -> None:
