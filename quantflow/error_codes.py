@@ -53,7 +53,8 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     ),
     "QF109": ErrorCode(
         "command line not understood",
-        "There is no such command, option or choice; every command shows its own with --help.",
+        "There is no such command, option or choice, or they do not go together; every command "
+        "shows its own with --help.",
     ),
     "QF110": ErrorCode(
         "unknown chip",
@@ -393,9 +394,10 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
         "Source CANN's set_env.sh, or copy 50_om to a machine that has atc and run convert.py.",
     ),
     "QF603": ErrorCode(
-        "torch cannot be imported",
-        "A torch factory needs torch. With torch_npu installed, torch also needs CANN's libraries: "
-        "source CANN's set_env.sh, or uninstall torch_npu.",
+        "torch or torch_npu cannot be imported",
+        "A torch factory needs torch, and the device npu torch_npu as well. With torch_npu "
+        "installed, torch also needs CANN's libraries: source CANN's set_env.sh, or uninstall "
+        "torch_npu.",
     ),
     "QF604": ErrorCode(
         "file cannot be written",
@@ -431,13 +433,13 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     ),
     "QF621": ErrorCode(
         "the NPU's runtime failed",
-        "A call of pyACL returned another code than 0, ais_bench raised, or the process that ran "
-        "the model ended. Codes are listed in the AscendCL manual; what happened is in "
-        "~/ascend/log. Whatever was allocated has been given back.",
+        "A call of pyACL or ais_bench failed, raised or answered what it should not, or the "
+        "process that ran the model ended. Codes are listed in the AscendCL manual; what happened "
+        "is in ~/ascend/log. Whatever was allocated has been given back.",
     ),
     "QF622": ErrorCode(
         "device not usable by torch",
-        "`--runner torch:DEVICE` takes what torch.device takes: cpu, cuda:N, or npu:N with "
+        "`--runner torch:DEVICE` takes cpu, cuda:N where torch was built for it, or npu:N with "
         "torch_npu and CANN.",
     ),
     # 7xx atc

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from quantflow.errors import fail
+from quantflow.printable import raised
 
 _WAY_OUT = "source CANN's set_env.sh, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0"
 
@@ -38,8 +39,12 @@ def import_torch_npu() -> Any:
     try:
         return importlib.import_module("torch_npu")
     except ModuleNotFoundError as error:
+        if error.name != "torch_npu":
+            what = f"torch_npu lacks the module {error.name}"
+            fail("QF603", what, fix=f"pip install {error.name}, or take another device")
+        what = "torch_npu is not installed, and torch has no device npu without it"
         fix = "pip install torch_npu of torch's version, or take another device"
-        fail("QF603", f"torch_npu is not installed: {error}", fix=fix)
-    except (ImportError, OSError, RuntimeError) as error:
-        what = f"torch_npu cannot be imported: {error}"
+        fail("QF603", what, fix=fix)
+    except Exception as error:
+        what = f"torch_npu cannot be imported: {raised(error)}"
         fail("QF603", what, fix=f"{_WAY_OUT} and take another device")

@@ -29,7 +29,12 @@ SideName = Annotated[str | None, typer.Argument(metavar="A", help="The reference
 OtherName = Annotated[str | None, typer.Argument(metavar="B", help="What is compared with it.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=1, metavar="N", help="At most N samples; of the stage, a set."),
+    typer.Option(
+        "--limit",
+        min=1,
+        metavar="N",
+        help="At most N samples; of the stage, a set. That of a run made with one goes, too.",
+    ),
 ]
 Samples = Annotated[
     Path | None,
@@ -103,7 +108,8 @@ def compare(
     }  # fmt: skip
     name, device = runner_of(runner)
     if reference is None and name != "om":
-        refuse(["--runner"] if name != "onnxruntime" else [], "two sides")
+        two = f"quantflow compare fp32 int8 --runner {runner}"
+        refuse(["--runner"] if name != "onnxruntime" else [], "two sides", two)
         refuse([name for name, value in given.items() if value is not None], "two sides")
         stage_command("45_compare")(config, overrides, limit, force, dry_run, json, quiet, verbose)
     texts = [text for text in (reference, other) if text is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,32 +11,43 @@ from quantflow.cli.options import DEFAULT_CONFIG, Options
 if TYPE_CHECKING:
     from quantflow.artifacts.side_by_side import SideBySide
     from quantflow.stages.side_by_side import Asked
+    from quantflow.stages.stage import Context
 
 RUNNERS = ("onnxruntime", "om", "torch")
 """What may run a side."""
 
 
-def refuse(options: list[str], where: str) -> None:
+_DEVICES = {"onnxruntime": "", "om": "([0-9]{1,4})?", "torch": "(cpu|(cuda|npu)(:[0-9]{1,4})?)?"}
+"""Patterns of their devices."""
+
+_DEVICES_SHOWN = {
+    "onnxruntime": "it takes no device",
+    "om": "give om:N, the number of an NPU",
+    "torch": "give torch:cpu, torch:cuda:N or torch:npu:N",
+}
+
+
+def refuse(options: list[str], where: str, fix: str = "see `quantflow compare --help`") -> None:
     """Raise QF109 where options are given that go with something else."""
     from quantflow.errors import fail
 
     if options:
         what = f"{', '.join(options)}: this goes with {where}"
-        fail("QF109", what, where="quantflow compare", fix="see `quantflow compare --help`")
+        fail("QF109", what, where="quantflow compare", fix=fix)
 
 
 def runner_of(text: str) -> tuple[str, str]:
     """Name and device of a runner."""
     from quantflow.errors import did_you_mean, fail
+    from quantflow.printable import shown
 
     name, colon, device = text.partition(":")
     if name not in RUNNERS:
         fix = did_you_mean(name, RUNNERS)
-        fail("QF107", f"there is no runner {name!r}", where="--runner", fix=fix)
-    fits = {"onnxruntime": not colon, "om": device.isdecimal() or not colon, "torch": True}
-    if not fits[name] or (colon and not device):
-        what = f"{text!r} names no device of {name}"
-        fail("QF109", what, where="--runner", fix="give onnxruntime, om:0 or torch:cuda:0")
+        fail("QF107", f"there is no runner {shown(name)}", where="--runner", fix=fix)
+    if not re.fullmatch(_DEVICES[name], device) or (colon and not device):
+        what = f"{shown(text)} names no device of {name}"
+        fail("QF109", what, where="--runner", fix=_DEVICES_SHOWN[name])
     return name, device
 
 
@@ -67,6 +79,7 @@ def compared_here(
         with drawing(quiet=options.quiet) as progress:
             return _written(compare_directories(reference, other, asked, progress), output)
     with session(options, ALONE) as context:
+        context = _as_made(context, asked.limit)
         _check(output, context.run.root, read)
         if are_dumps(reference, other):
             graph = graph_order(context)
@@ -86,13 +99,33 @@ def compared_elsewhere(
 
     for text in texts:
         check_side(text)
-    if texts and name == "om" and not any(map(is_om, texts)):
-        refuse(["--runner om"], "an .om file among the sides, or without sides")
+    if name != "om":
+        refuse([text for text in texts if is_om(text)], "--runner om, on a machine with an NPU")
     with session(options, ALONE) as context:
+        context = _as_made(context, asked.limit)
         _check(output, context.run.root, _read(texts, asked, options))
         if name == "om":
             return _written(compare_om(context, texts, asked, int(device or 0)), output)
         return _written(compare_torch(context, texts, asked, device or "cpu"), output)
+
+
+def _as_made(context: Context, limit: int | None) -> Context:
+    """The context with ``--limit`` as the stages take it, where the run's sets were made with it.
+
+    Where they were not, it is of this comparison alone, and the run must be that of all samples.
+    """
+    from dataclasses import replace
+
+    from quantflow.cli.session import limited
+    from quantflow.stages.stage import section_digest
+    from quantflow.stages.stage_1_set import STAGE as SET
+
+    if limit is None:
+        return context
+    loaded, manifest = limited(context.loaded, limit), context.run.manifest(SET.folder)
+    made_with = manifest.inputs.get("set") if manifest is not None else None
+    same = made_with == section_digest(loaded.config.set)
+    return replace(context, loaded=loaded) if same else context
 
 
 def _read(texts: list[str], asked: Asked, options: Options) -> list[Path]:

@@ -76,7 +76,7 @@ def open_module(context: Context, device: str) -> TorchRunner:
     """
     config = context.config.model
     if config.factory is None:
-        fix = "give model.factory, or leave --runner out"
+        fix = "leave --runner out: `quantflow compare` runs the file with onnxruntime"
         fail("QF109", "the model is an ONNX file, not a torch module", where="--runner", fix=fix)
     module = _make(config.factory, context.loaded.base)
     return TorchRunner(module, tuple(config.inputs), tuple(config.outputs), device)

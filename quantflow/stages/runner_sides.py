@@ -13,12 +13,13 @@ from quantflow.evaluation.latency import measure_latency
 from quantflow.evaluation.probing import ask_probes, probe_files, probe_reasons
 from quantflow.evaluation.side_runner import RunnerSide, check_outputs, om_names
 from quantflow.evaluation.sides import Side
+from quantflow.graph.bucket import bucket_name
 from quantflow.runtime.bucket_run import bucket_batches
 from quantflow.runtime.om_model import om_backend
 from quantflow.runtime.om_process import OmProcess
 from quantflow.stages.given_model import open_module
 from quantflow.stages.ready import Ready, make_ready
-from quantflow.stages.side_by_side import Asked, compare_ready, side_of
+from quantflow.stages.side_by_side import CONVERT, Asked, compare_ready, side_of
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_5_om import STAGE as OM
 
@@ -39,12 +40,18 @@ def compare_om(context: Context, texts: Sequence[str], asked: Asked, device: int
         device: number of the NPU.
 
     Raises:
-        QuantflowError: QF620 when nothing here runs an .om, QF621 when that fails, QF401 when the
-            run has no .om files, QF702 for what is none, QF211 and QF543 for one of another model;
-            what `make_ready` and `side_of` raise.
+        QuantflowError: QF109 when no side is an .om file, QF620 when nothing here runs one, QF621
+            when that fails, QF401 when the run has no .om files, QF702 for what is none, QF211 and
+            QF543 for one of another model; what `make_ready` and `side_of` raise.
     """
+    folder = context.folder(OM.folder)
+    if texts and not any(map(is_om, texts)):
+        what = "--runner om: this goes with an .om file among the sides, or without sides"
+        first = folder / f"{bucket_name(context.config.target.buckets[0])}.om"
+        fix = f"quantflow compare {texts[0]} {first} --runner om"
+        fail("QF109", what, where="quantflow compare", fix=fix)
     backend = om_backend()
-    ready, folder = make_ready(context, asked.samples, asked.limit), context.folder(OM.folder)
+    ready = make_ready(context, asked.samples, asked.limit)
     own = _own_files(folder, ready.subject.bucket.name)
     texts = texts or [str(_there(own, kind, folder)) for kind in ("om_fp16", "om_int8")]
 
@@ -94,7 +101,8 @@ def compare_torch(context: Context, texts: Sequence[str], asked: Asked, device: 
     if "fp32" not in texts:
         fix = "quantflow compare fp32 B --runner torch"
         fail("QF109", "torch runs the side fp32, and none is", where="--runner", fix=fix)
-    ready, module = make_ready(context, asked.samples, asked.limit), open_module(context, device)
+    module = open_module(context, device)  # before all else, for it may be missing
+    ready = make_ready(context, asked.samples, asked.limit)
     info = SideInfo(name="fp32", kind="fp32", ran_on=f"torch, {device}")
     side = RunnerSide(info, module, {name: name for name in module.outputs})
     sides = [side if text == "fp32" else side_of(context, ready, text) for text in texts]
@@ -132,6 +140,5 @@ def _there(own: Mapping[SideKind, Path | None], kind: SideKind, folder: Path) ->
     path = own[kind]
     if path is None:
         what = f"there is no {kind.removeprefix('om_')} .om of the first bucket"
-        fix = "convert it (`quantflow export-om`, or convert.py on a machine that has atc)"
-        fail("QF401", what, where=str(folder), fix=fix)
+        fail("QF401", what, where=str(folder), fix=CONVERT)
     return path

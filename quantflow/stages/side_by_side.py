@@ -24,7 +24,10 @@ from quantflow.progress import Progress
 from quantflow.stages.ready import Ready, make_ready
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_4_onnx import STAGE as ONNX
+from quantflow.stages.stage_5_om import STAGE as OM
 from quantflow.tasks.criteria import criteria
+
+CONVERT = "convert it (`quantflow export-om`, or convert.py on a machine that has atc)"
 
 PRECISIONS: tuple[FilePrecision, ...] = get_args(FilePrecision)
 
@@ -56,9 +59,14 @@ def check_side(text: str) -> None:
     """Refuse what is neither a precision nor a file or directory.
 
     Raises:
-        QuantflowError: QF107.
+        QuantflowError: QF107; QF401 for an .om file that a run has not got.
     """
-    if text not in PRECISIONS and not Path(text).exists():
+    path = Path(text)
+    if text not in PRECISIONS and not path.exists():
+        if path.suffix == ".om" and path.parent.name == OM.folder and path.parent.is_dir():
+            there = sorted(x.name for x in path.parent.glob("*.om") if "probe_" not in x.name)
+            fix = f"{CONVERT}, or give {', '.join(there[:5])}" if there else CONVERT
+            fail("QF401", "there is no such .om: it is not converted yet", where=text, fix=fix)
         names = ", ".join(PRECISIONS)
         fix = did_you_mean(text, PRECISIONS) or f"give one of {names}, an ONNX file or a directory"
         fail("QF107", f"{text!r} is no precision, and no such file is there", where=text, fix=fix)

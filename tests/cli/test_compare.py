@@ -12,12 +12,15 @@ from quantflow.artifacts.side_by_side import SideBySide
 from quantflow.graph.model_io import save_model
 from tests.cli.conftest import Call
 from tests.evaluation.exported_encoder import (
+    PLAIN,
     array_of,
     deploy_of,
     export_encoder,
     give_array,
     node_called,
 )
+from tests.runtime.om_standins import put_on_path
+from tests.sensitivity.projects import encoder_project
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,23 @@ def test_two_sides_that_agree_pass(config: Path, call: Call) -> None:
     assert "int8 against fp32" in answer.out and "n_A0o" in answer.out
     assert "4 samples in bucket batch2_length6" in answer.out
     assert answer.out.splitlines()[-1] == "PASSED int8 against fp32"
+
+
+def test_a_run_made_with_a_limit_is_compared_with_the_same_one(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = encoder_project(tmp_path, 1, more=PLAIN)
+    assert call("run", "-c", config, "--limit", "8", "-q").code == 3  # no atc
+    pair = ("compare", "fp32", "int8", "-c", config, "-q")
+    answer = call(*pair, "--limit", "8", "--json")
+    assert answer.code == 0 and answer.json["samples"] == 8, answer.err
+    for other in ((), ("--limit", "7")):
+        answer = call(*pair, *other)
+        assert answer.code == 2 and "QF407" in answer.err and "another --limit" in answer.err
+    put_on_path(monkeypatch)
+    answer = call("compare", "--runner", "om", "-c", config, "-q", "--limit", "8")
+    assert answer.code == 2 and "QF401" in answer.err  # the run is right, and has no .om
+    assert "QF407" in call("compare", "--runner", "om", "-c", config, "-q").err
 
 
 def test_a_fault_fails_and_is_named_first(config: Path, call: Call, tmp_path: Path) -> None:

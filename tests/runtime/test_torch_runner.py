@@ -56,7 +56,8 @@ def test_a_device_that_is_not_there_is_one_coded_error(device: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "not installed"),
+        (None, "torch_npu is not installed"),
+        ('raise SyntaxError("odd")', "odd"),
         ('raise ImportError("libhccl.so: cannot open shared object file")', "libhccl.so"),
     ],
 )
@@ -80,3 +81,4 @@ def test_an_npu_without_torch_npu_or_cann_is_one_sentence(
     )  # fmt: skip
     assert "QF603" in done.stdout and said in done.stdout, done.stderr
     assert ("TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stdout) == (content is not None)
+    assert "torch cannot be imported" not in done.stdout

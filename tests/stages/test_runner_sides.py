@@ -272,9 +272,20 @@ def test_a_run_without_om_files_says_where_they_come_from(
         (["fp32", "int8", "--runner", "om"], "QF109", "an .om file among the sides"),
         (["fp32", "OM"], "QF109", "--runner om"),
         (["fp32", "OM", "--runner", "omm"], "QF107", "om"),
-        (["fp32", "OM", "--runner", "om:x"], "QF109", "om:0"),
+        (["fp32", "OM", "--runner", "om:x"], "QF109", "om:N"),
         (["fp32", "OM", "--runner", "onnxruntime:1"], "QF109", "no device"),
+        (["fp32", "int8", "--runner", "om"], "QF109", "50_om/batch2_length6.om"),
+        (["fp32", "MISSING", "--runner", "om"], "QF401", "not converted yet"),
+        (["fp32", "MISSING", "--runner", "om"], "QF401", "convert.py"),
+        (["fp32", "MISSING", "--runner", "om"], "QF401", "or give batch2_length6.om,"),
+        (["fp32", "nowhere.om", "--runner", "om"], "QF107", "no such file"),
+        (["fp32", "OM", "--runner", "torch"], "QF109", "--runner om"),
+        (["--runner", "torch"], "QF109", "quantflow compare fp32 int8 --runner torch"),
         (["--runner", "torch"], "QF109", "two sides"),
+        (["fp32", "int8", "--runner", "torch:tpu"], "QF109", "torch:cpu, torch:cuda:N or"),
+        (["fp32", "int8", "--runner", "torch:"], "QF109", "no device"),
+        (["fp32", "int8", "--runner", f"om:{'9' * 5000}"], "QF109", "om:N"),
+        (["fp32", "int8", "--runner", "torch"], "QF109", "leave --runner out"),
         (["OM", "--runner", "om"], "QF109", "two sides"),
         (["fp32", "int8", "--runner", "torch"], "QF109", "ONNX file, not a torch module"),
         (["fp16", "int8", "--runner", "torch"], "QF109", "the side fp32"),
@@ -287,7 +298,8 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:  # fmt: skip
     text = tmp_path / "text.om"
     text.write_text("no model")
-    places = {"OM": om_of(config), "TEXT": str(text)}
+    missing = om_of(config).replace("batch2", "batch4")
+    places = {"OM": om_of(config), "TEXT": str(text), "MISSING": missing}
     status = main(["compare", *(places.get(x, x) for x in words), "-c", str(config), "-q"])
     said_there = " ".join(capsys.readouterr().err.split())
     assert status in (2, 4) and code in said_there and said in said_there
