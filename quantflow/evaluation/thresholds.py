@@ -118,8 +118,10 @@ def excess(point: Point, kind: PlaceKind, asked: Thresholds) -> str:
     """
     if no_numbers(point, kind):
         counts = f"{point.nonfinite_other:,}, of the reference {point.nonfinite_reference:,}"
+        if point.nonfinite_other or point.nonfinite_reference:
+            return f"values that are NaN or Inf: {counts}"
         again = isnan(point.jitter_max_abs or 0.0)
-        return f"values that are NaN or Inf: {counts}{', and of a repeated run' * again}"
+        return "values of a repeated run that are NaN or Inf" if again else "figures that are NaN"
     if point.max_abs_error <= (point.jitter_max_abs or 0.0):  # no error, or no more than jitter
         return ""
     return _output_excess(point, asked) if kind == "output" else _layer_excess(point, asked)

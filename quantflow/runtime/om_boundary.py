@@ -62,7 +62,8 @@ def check_described(inputs: Sequence[OmTensor], outputs: Sequence[OmTensor], whe
     for side, tensors in (("inputs", inputs), ("outputs", outputs)):
         names = sorted(tensor.name for tensor in tensors)
         if not 0 < len(set(names)) == len(names) <= MOST:
-            _refuse(f"it has the {side} {shown(names)}", where, "convert it again")
+            what = f"its {side} are none, too many or two of one name: {shown(names)}"
+            _refuse(what, where, "convert it again")
     for tensor in (*inputs, *outputs):
         if tensor.dtype not in DTYPES or len(tensor.shape) > _MOST_DIMS:
             what = f"{tensor.name!r} is {kind_text(tensor.dtype, tensor.shape)}"

@@ -75,8 +75,11 @@ def ais_bench(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
         ("Summary.exec_time_list = ['soon']", "QF621 .*soon"),
         ("describe((None, 'dtype.float32', [2, 4], 32))", "QF621 .*None"),
         ("describe(('y', 'dtype.float32', None, 32))", "QF621 .*NoneType"),
-        ("describe()", "QF211 it has the outputs"),
-        ("describe(*[('y', 'dtype.float32', [2, 4], 32)] * 2)", "QF211 it has the outputs"),
+        ("describe()", "QF211 its outputs are none, too many or two"),
+        (
+            "describe(*[('y', 'dtype.float32', [2, 4], 32)] * 2)",
+            "QF211 its outputs are none, too many or two",
+        ),
         ("describe(('y', 'dtype.complex64', [2, 4], 64))", "QF211 .*complex64"),
         ("describe(('y', 'dtype.object', [2, 4], 64))", "QF211 .*object"),
         ("describe(('\\x1b[31my', 'dtype.float32', [2, 4], 8))", r"QF211 '\\x1b\[31my' has 8"),
