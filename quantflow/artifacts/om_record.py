@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from quantflow.artifacts.record import Record
 
 OmStatus = Literal["converted", "not-converted", "refused", "failed"]
 ConversionKind = Literal["int8", "fp16", "probe"]
+
+LARGEST_FILE: Final = 2**63 - 1
+"""Bytes that a file can have."""
 
 _WORST_FIRST: tuple[OmStatus, ...] = ("failed", "refused", "not-converted", "converted")
 
@@ -75,7 +78,7 @@ class Conversion(Record):
     digest: str = ""
     om: str | None = None
     sha256: str | None = None
-    size: int | None = None
+    size: int | None = Field(default=None, ge=0, le=LARGEST_FILE, strict=True)
     log: str = ""
     atc_version: str = ""
     elsewhere: Elsewhere | None = None
@@ -112,10 +115,16 @@ class OmResult(Record):
         conversions: all of them, in the order of `conversions.json`.
     """
 
-    format: Literal[1]
-    exit_code: int
+    format: int = Field(ge=1, le=1, strict=True)
+    exit_code: int = Field(ge=0, le=255, strict=True)
     soc_version: str = Field(max_length=100)
     conversions: tuple[Conversion, ...] = Field(max_length=10_000)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        if len({row.name for row in self.conversions}) < len(self.conversions):
+            raise ValueError("a conversion is there twice")
+        return self
 
 
 def worst_status(conversions: tuple[Conversion, ...]) -> OmStatus:
