@@ -59,7 +59,8 @@ class Conversion(Record):
             a small one that asks the chip a question.
         status: `converted` only when exit code, success line and .om header agree; `refused` when
             preflight found an error, so that atc was not started; `failed` when atc was.
-        reason: why it is not `converted`, or empty.
+        reason: why it is not `converted`; of a `converted` one, that and why it is kept from before
+            since converting it again failed; or empty.
         command: atc's argument list, paths relative to `50_om`.
         digest: SHA-256 of all that decides the result: arguments, chip, content of every file.
         om: the .om file, relative to `50_om`, when converted.

@@ -10,7 +10,7 @@ from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord, OmStatus, worst_status
 from quantflow.ascend.convert_all import conversion_of, convert_all
-from quantflow.ascend.convert_one import not_as_verified, set_aside
+from quantflow.ascend.convert_one import log_name, not_as_verified, set_aside
 from quantflow.ascend.environment import environment_findings, find_atc
 from quantflow.ascend.handover import SCRIPT, write_handover
 from quantflow.ascend.manifest import write_manifest
@@ -41,6 +41,7 @@ def convert(
     *,
     model: ModelRecord | None = None,
     take: Take = nothing_there,
+    spare: Take = nothing_there,
     start_atc: bool = True,
 ) -> OmRecord:
     """Write the hand-over folder and, where atc is at hand, convert all models in it.
@@ -57,6 +58,7 @@ def convert(
         progress: told as conversions are done, with the last lines of atc.
         model: gives the layers that atc's messages are about; None where there is no record.
         take: gives what need not be converted again.
+        spare: gives what is kept where converting it again fails.
         start_atc: false where only what `take` gives counts.
 
     Raises:
@@ -87,7 +89,11 @@ def convert(
             left.append(plan)
     if executable is not None:
         found |= convert_all(loaded, left, executable, layers, out_dir, progress)
-    conversions = tuple(_checked_again(found[plan.name], out_dir) for plan in planned)
+    checked = [_checked_again(found[plan.name], out_dir) for plan in planned]
+    conversions = tuple(
+        _or_former(conversion, plan, out_dir, spare) if plan in left else conversion
+        for plan, conversion in zip(planned, checked, strict=True)
+    )
     write_manifest(loaded, export, export_dir, out_dir, conversions)
     return OmRecord(
         status=worst_status(conversions), findings=tuple(findings), conversions=conversions
@@ -128,6 +134,24 @@ def _checked_again(conversion: Conversion, out_dir: Path) -> Conversion:
         conversion = conversion.model_copy(update={"status": "failed", "reason": reason, **blank})
     set_aside(out_dir / conversion.name)
     return conversion
+
+
+def _or_former(
+    conversion: Conversion, plan: PlannedConversion, out_dir: Path, spare: Take
+) -> Conversion:
+    """The conversion, or what was made of the same before where the new try failed."""
+    if conversion.status != "failed":
+        return conversion
+    log, kept_log = out_dir / log_name(plan.name), out_dir / log_name(f"{plan.name}.failed")
+    if log.is_file():  # the former one brings its own
+        log.replace(kept_log)
+    former = spare(plan, out_dir)
+    if former is None:
+        if kept_log.is_file():
+            kept_log.replace(log)
+        return conversion
+    why = conversion.reason.replace(log_name(plan.name), log_name(f"{plan.name}.failed"))
+    return former.model_copy(update={"reason": f"kept from before; the new try failed: {why}"})
 
 
 def _own_findings(loaded: LoadedConfig, plan: PlannedConversion, out_dir: Path) -> list[Finding]:
