@@ -52,9 +52,10 @@ def om_bytes(
 SCRIPT = """#!{python}
 import json, os, signal, subprocess, sys, time
 arguments = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-with open("seen_arguments.json.new", "w") as file:
+own = "seen_arguments.json.%d" % os.getpid()  # several may run at once
+with open(own, "w") as file:
     json.dump(sys.argv[1:], file)
-os.replace("seen_arguments.json.new", "seen_arguments.json")
+os.replace(own, "seen_arguments.json")
 with open("seen_outputs.txt", "a") as file:
     file.write(arguments["output"] + "\\n")
 mode = {mode!r}
