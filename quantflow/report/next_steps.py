@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from quantflow.artifacts.om_record import OmRecord
+from quantflow.printable import printable
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.gates import all_gates, diagnosed_step
+
+LONGEST_REASON = 240
+"""Characters of a failed conversion's reason in a next step; the table has more."""
 
 
 def next_steps(artifacts: Artifacts) -> list[str]:
@@ -55,12 +59,17 @@ def _om_steps(om: OmRecord) -> list[str]:
         there = "copy 50_om to a machine that has CANN and run `python3 convert.py` in it"
         return [f"{there}; then `quantflow export-om --collect FOLDER` here"]
     failed = [x for x in om.conversions if x.status in ("failed", "refused")]
+    alike = dict[str, list[str]]()
+    for x in sorted(failed, key=lambda x: x.kind != "int8"):
+        alike.setdefault(x.reason.partition("; log: ")[0], []).append(x.name)
     steps = [
-        f"conversion of {x.name}: {x.reason}"
-        for x in sorted(failed, key=lambda x: x.kind != "int8")
+        f"mend the conversion of {names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: "
+        f"{printable(reason, LONGEST_REASON)}"
+        for reason, names in alike.items()
     ]
-    return steps + [
-        f"load 50_om/{x.om} on the NPU and measure latency and accuracy there"
-        for x in om.conversions
-        if x.status == "converted" and x.kind == "int8"
-    ]
+    if any(x.status == "converted" and x.kind == "int8" for x in om.conversions):
+        steps.append(
+            "on a machine with the NPU, with this run directory: `quantflow compare --runner om` "
+            "gives accuracy and latency of 50_om's files"
+        )
+    return steps
