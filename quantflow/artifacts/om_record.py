@@ -90,13 +90,15 @@ class OmRecord(Record):
 
     Attributes:
         status: the worst of the INT8 conversions; the others are told and do not count.
-        findings: of preflight, and of taking back what was converted elsewhere.
+        findings: of preflight.
         conversions: by bucket, the INT8 one first.
+        rejected: what came back from another machine and was not taken over.
     """
 
     status: OmStatus
     findings: tuple[Finding, ...]
     conversions: tuple[Conversion, ...]
+    rejected: tuple[Finding, ...] = ()
 
     @property
     def elsewhere(self) -> tuple[Elsewhere, ...]:

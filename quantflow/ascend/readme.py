@@ -51,7 +51,9 @@ samples_<bucket>.npz, for numpy.load, holds one batch of evaluation samples and 
                    integers exactly, fp16 rounding imitated
     fp32/<name>    outputs of the float32 model
 Feed the inputs to the .om and take the cosine between its outputs and these, sample by sample,
-leaving out positions that the mask marks as padding.
+leaving out positions that the mask marks as padding. Where quantflow, the configuration and the
+run directory are at hand beside the NPU, `quantflow compare --runner om` does that with all
+evaluation samples, times INT8 against fp16, and reads the probes' answers (probes/*.npz).
 """
 
 _EXPECT = """\

@@ -119,8 +119,7 @@ def _write(
     )
     if collected is not None:
         collected.require_agreement()
-        findings = (*collected.findings, *record.findings)
-        record = record.model_copy(update={"findings": findings})
+        record = record.model_copy(update={"rejected": tuple(collected.findings)})
     path = context.folder("45_compare") / "comparison.json"
     comparison = Comparison.read(path) if comparison_digest(context) else None
     write_readme(folder, record, missing, comparison)

@@ -72,7 +72,7 @@ def test_what_was_made_elsewhere_is_in_force_and_stays(
     there: Path, collect: Collect, run: RunDirectory, run_stages: RunStages
 ) -> None:
     record = collect(there)
-    assert record.status == "converted" and record.findings == ()
+    assert record.status == "converted" and record.findings == record.rejected == ()
     folder = run.folder("50_om")
     for x in record.conversions:
         assert (folder / str(x.om)).read_bytes() == (there / str(x.om)).read_bytes()
@@ -200,7 +200,7 @@ def test_an_om_file_that_is_not_what_it_should_be_is_named_and_left(
     record = collect(there)
     assert [x.status for x in record.conversions] == ["failed"] + ["converted"] * 3
     assert "QF703" in record.conversions[0].reason and why in record.conversions[0].reason
-    (finding,) = record.findings
+    (finding,) = record.rejected
     assert finding.level == "error" and "QF703" in finding.what and finding.where == "batch1"
     assert sorted(x.name for x in run.folder("50_om").glob("*.om")) == [
         "batch1_fp16.om", "batch4.om", "batch4_fp16.om",
@@ -223,7 +223,7 @@ def test_a_result_of_other_models_is_refused_and_nothing_is_lost(
     record = collect(there)
     assert record.status == "not-converted"
     assert [x.status for x in record.conversions] == ["not-converted"] + ["converted"] * 3
-    assert "QF412" in record.findings[0].what and record.findings[0].where == "batch1"
+    assert "QF412" in record.rejected[0].what and record.rejected[0].where == "batch1"
 
 
 @pytest.mark.parametrize(
