@@ -28,7 +28,8 @@ It runs atc with the arguments in conversions.json and writes <bucket>.om (INT8)
 where it could only be assumed), logs/<name>.log and result.json. A name is a bucket or one
 conversion. It needs Python 3.7 or later and nothing else, refuses models that are not those
 of conversions.json, and goes on where it was interrupted. Exit codes: 0 every INT8 model was
-converted, 2 an unknown name or a changed file, 3 no atc, 4 a conversion failed, 130 interrupted.
+converted, 2 an unknown name, a changed file, or a folder in use or not writable, 3 no atc,
+4 a conversion failed, 130 interrupted.
 Then bring the folder back, and where it was made run
     quantflow export-om --collect FOLDER
 which verifies every .om file again and takes it over.
