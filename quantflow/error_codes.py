@@ -64,7 +64,7 @@ ERROR_CODES: Final[dict[str, ErrorCode]] = {
     "QF111": ErrorCode(
         "conversion refused before atc",
         "Preflight found an error in the options, in the files they name or in the deploy model "
-        "that atc would stop at, so it was not started. What was converted before is left as it is.",
+        "that atc would stop at, so it was not started. What was converted before stays.",
     ),
     # 2xx model
     "QF201": ErrorCode(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from quantflow.artifacts.record import Record
 
 OmStatus = Literal["converted", "not-converted", "refused", "failed"]
 ConversionKind = Literal["int8", "fp16", "probe"]
+
+LARGEST_FILE: Final = 2**63 - 1
+"""Bytes that a file can have."""
 
 _WORST_FIRST: tuple[OmStatus, ...] = ("failed", "refused", "not-converted", "converted")
 
@@ -56,7 +59,8 @@ class Conversion(Record):
             a small one that asks the chip a question.
         status: `converted` only when exit code, success line and .om header agree; `refused` when
             preflight found an error, so that atc was not started; `failed` when atc was.
-        reason: why it is not `converted`, or empty.
+        reason: why it is not `converted`; of a `converted` one, that and why it is kept from before
+            since converting it again failed; or empty.
         command: atc's argument list, paths relative to `50_om`.
         digest: SHA-256 of all that decides the result: arguments, chip, content of every file.
         om: the .om file, relative to `50_om`, when converted.
@@ -75,7 +79,7 @@ class Conversion(Record):
     digest: str = ""
     om: str | None = None
     sha256: str | None = None
-    size: int | None = None
+    size: int | None = Field(default=None, ge=0, le=LARGEST_FILE, strict=True)
     log: str = ""
     atc_version: str = ""
     elsewhere: Elsewhere | None = None
@@ -86,13 +90,15 @@ class OmRecord(Record):
 
     Attributes:
         status: the worst of the INT8 conversions; the others are told and do not count.
-        findings: of preflight, and of taking back what was converted elsewhere.
+        findings: of preflight.
         conversions: by bucket, the INT8 one first.
+        rejected: what came back from another machine and was not taken over.
     """
 
     status: OmStatus
     findings: tuple[Finding, ...]
     conversions: tuple[Conversion, ...]
+    rejected: tuple[Finding, ...] = ()
 
     @property
     def elsewhere(self) -> tuple[Elsewhere, ...]:
@@ -112,10 +118,16 @@ class OmResult(Record):
         conversions: all of them, in the order of `conversions.json`.
     """
 
-    format: Literal[1]
-    exit_code: int
+    format: int = Field(ge=1, le=1, strict=True)
+    exit_code: int = Field(ge=0, le=255, strict=True)
     soc_version: str = Field(max_length=100)
     conversions: tuple[Conversion, ...] = Field(max_length=10_000)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        if len({row.name for row in self.conversions}) < len(self.conversions):
+            raise ValueError("a conversion is there twice")
+        return self
 
 
 def worst_status(conversions: tuple[Conversion, ...]) -> OmStatus:

@@ -30,8 +30,11 @@ def received(
         most_bytes: as much is copied at most.
 
     Raises:
-        OSError: when it is missing, a link, no plain file, or cannot be copied.
+        OSError: when it is missing, a link, no plain file, cannot be copied, or `most_bytes` is
+            negative.
     """
+    if most_bytes < 0:
+        raise OSError(0, "its announced size is negative")
     target.parent.mkdir(parents=True, exist_ok=True)
     with _opened(folder, place) as source:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -59,6 +62,8 @@ def read_bounded(folder: Path, place: str, most_bytes: int) -> bytes:
     Raises:
         OSError: when it is missing, a link, no plain file, larger than that, or cannot be read.
     """
+    if most_bytes < 0:
+        raise OSError(0, "its announced size is negative")
     with _opened(folder, place) as source:
         content = source.read(most_bytes + 1)
     if len(content) > most_bytes:

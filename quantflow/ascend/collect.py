@@ -112,7 +112,7 @@ def _read(directory: Path) -> OmResult:
         fail("QF411", f"{RESULT} cannot be read: {error.strerror}", where=where, fix=fix)
     except ValidationError as error:
         first = error.errors()[0]
-        key = printable(".".join(map(str, first["loc"])))
+        key = printable(".".join(map(str, first["loc"])) or "conversions")
         what = f"{RESULT} is not what convert.py writes: {key}: {printable(first['msg'])}"
         fail("QF411", what, where=where, fix=fix)
 

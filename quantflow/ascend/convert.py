@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import cast
 
 from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord, OmStatus, worst_status
-from quantflow.ascend.at_once import at_once
-from quantflow.ascend.convert_one import Judges, convert_one
+from quantflow.ascend.convert_all import conversion_of, convert_all
+from quantflow.ascend.convert_one import log_name, not_as_verified, set_aside
 from quantflow.ascend.environment import environment_findings, find_atc
-from quantflow.ascend.error_places import error_places
 from quantflow.ascend.handover import SCRIPT, write_handover
-from quantflow.ascend.judge_om import om_file_problem
 from quantflow.ascend.manifest import write_manifest
 from quantflow.ascend.planned import PROBES, PlannedConversion, wanted_conversions
 from quantflow.ascend.preflight import bucket_findings, common_findings, is_int8
 from quantflow.ascend.probes import write_probes
 from quantflow.config import LoadedConfig
 from quantflow.errors import Problem
-from quantflow.progress import DETAIL, Progress, no_progress
-from quantflow.target.parser_renames import onnx_node
+from quantflow.progress import Progress, no_progress
 
 ATC_NOT_FOUND = "atc not found"
 
@@ -47,6 +41,7 @@ def convert(
     *,
     model: ModelRecord | None = None,
     take: Take = nothing_there,
+    spare: Take = nothing_there,
     start_atc: bool = True,
 ) -> OmRecord:
     """Write the hand-over folder and, where atc is at hand, convert all models in it.
@@ -63,6 +58,7 @@ def convert(
         progress: told as conversions are done, with the last lines of atc.
         model: gives the layers that atc's messages are about; None where there is no record.
         take: gives what need not be converted again.
+        spare: gives what is kept where converting it again fails.
         start_atc: false where only what `take` gives counts.
 
     Raises:
@@ -85,15 +81,19 @@ def convert(
         if there is not None:
             found[plan.name] = there
         elif reason:
-            found[plan.name] = _conversion(loaded, plan, "refused", reason)
+            found[plan.name] = conversion_of(loaded, plan, "refused", reason)
         elif executable is None:
             missing = ATC_NOT_FOUND if start_atc else "not among what was converted elsewhere"
-            found[plan.name] = _conversion(loaded, plan, "not-converted", missing)
+            found[plan.name] = conversion_of(loaded, plan, "not-converted", missing)
         else:
             left.append(plan)
     if executable is not None:
-        found |= _convert_all(loaded, left, executable, layers, out_dir, progress)
-    conversions = tuple(found[plan.name] for plan in planned)
+        found |= convert_all(loaded, left, executable, layers, out_dir, progress)
+    checked = [_checked_again(found[plan.name], out_dir) for plan in planned]
+    conversions = tuple(
+        _or_former(conversion, plan, out_dir, spare) if plan in left else conversion
+        for plan, conversion in zip(planned, checked, strict=True)
+    )
     write_manifest(loaded, export, export_dir, out_dir, conversions)
     return OmRecord(
         status=worst_status(conversions), findings=tuple(findings), conversions=conversions
@@ -124,6 +124,36 @@ def problems(record: OmRecord) -> list[Problem]:
     return found
 
 
+def _checked_again(conversion: Conversion, out_dir: Path) -> Conversion:
+    """The conversion, failed where its file is not the one that was verified: others ran since."""
+    if conversion.status == "converted":
+        reason = not_as_verified(out_dir, conversion.om, conversion.size, conversion.sha256)
+        if not reason:
+            return conversion
+        blank = {"om": None, "sha256": None, "size": None}
+        conversion = conversion.model_copy(update={"status": "failed", "reason": reason, **blank})
+    set_aside(out_dir / conversion.name)
+    return conversion
+
+
+def _or_former(
+    conversion: Conversion, plan: PlannedConversion, out_dir: Path, spare: Take
+) -> Conversion:
+    """The conversion, or what was made of the same before where the new try failed."""
+    if conversion.status != "failed":
+        return conversion
+    log, kept_log = out_dir / log_name(plan.name), out_dir / log_name(f"{plan.name}.failed")
+    if log.is_file():  # the former one brings its own
+        log.replace(kept_log)
+    former = spare(plan, out_dir)
+    if former is None:
+        if kept_log.is_file():
+            kept_log.replace(log)
+        return conversion
+    why = conversion.reason.replace(log_name(plan.name), log_name(f"{plan.name}.failed"))
+    return former.model_copy(update={"reason": f"kept from before; the new try failed: {why}"})
+
+
 def _own_findings(loaded: LoadedConfig, plan: PlannedConversion, out_dir: Path) -> list[Finding]:
     """What preflight finds; only errors of a float twin, whose warnings are the deploy model's."""
     wanted = plan.wanted
@@ -135,73 +165,6 @@ def _own_findings(loaded: LoadedConfig, plan: PlannedConversion, out_dir: Path) 
         what = f"no file keeps these fp32 islands in fp32: {', '.join(wanted.unkept)}"
         found.append(Finding(level="warning", what=what, where=wanted.name))
     return found
-
-
-def _convert_all(
-    loaded: LoadedConfig,
-    left: Sequence[PlannedConversion],
-    executable: str,
-    layers: dict[str, str],
-    out_dir: Path,
-    progress: Progress,
-) -> dict[str, Conversion]:
-    """Run atc for all that is left, `atc.parallel` at a time; by name."""
-    judges = Judges(
-        partial(om_file_problem, soc_version=loaded.config.target.chip),
-        partial(error_places, layers=layers, onnx_node=partial(onnx_node, known=layers)),
-    )
-
-    def work(
-        plan: PlannedConversion, on_line: Callable[[str], None], stop: threading.Event
-    ) -> Conversion:
-        on_line("starts")
-        result = convert_one(
-            executable,
-            plan.name,
-            plan.arguments,
-            folder=out_dir,
-            shown_folder="50_om/",
-            timeout_s=loaded.config.atc.timeout_s,
-            judges=judges,
-            on_line=on_line,
-            stop=stop,
-        )
-        blank = _conversion(loaded, plan, cast(OmStatus, result.status), result.reason)
-        return blank.model_copy(update=result._asdict())
-
-    running: dict[str, str] = {}
-    done: dict[str, Conversion] = {}
-
-    def tell() -> None:
-        width = 120 // max(len(running), 1)
-        lines = "; ".join(f"{name}: {line}"[:width] for name, line in sorted(running.items()))
-        progress(f"converting{DETAIL}{lines}" if lines else "converting", len(done), len(left))
-
-    def on_line(plan: PlannedConversion, line: str) -> None:
-        if line.strip():
-            running[plan.name] = line.strip()
-            tell()
-
-    tell()
-    for index, conversion in at_once(left, work, loaded.config.atc.parallel, on_line):
-        running.pop(left[index].name, None)
-        done[conversion.name] = conversion
-        tell()
-    return done
-
-
-def _conversion(
-    loaded: LoadedConfig, plan: PlannedConversion, status: OmStatus, reason: str
-) -> Conversion:
-    return Conversion(
-        name=plan.name,
-        bucket=plan.wanted.bucket,
-        kind=plan.wanted.kind,
-        status=status,
-        reason=reason,
-        command=(loaded.config.atc.executable, *plan.arguments),
-        digest=plan.digest,
-    )
 
 
 def _first_error(findings: Sequence[Finding]) -> str:

@@ -5,13 +5,13 @@ Travels with the hand-over folder, so: Python 3.7 and the standard library only.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .atc_failure import failure_text, problem_of
-from .om_check import file_sha256
+from .interrupts import Stop
+from .om_check import changed_files, changed_since, file_sha256
 from .run_atc import find_om, om_candidates, run_atc
 
 
@@ -49,12 +49,13 @@ def convert_one(
     name: str,
     arguments: Sequence[str],
     *,
+    files: Mapping[str, str],
     folder: Path,
     shown_folder: str,
     timeout_s: float,
     judges: Judges,
     on_line: Callable[[str], None],
-    stop: threading.Event,
+    stop: Stop,
 ) -> Result:
     """Run atc once; the folder then holds the .om file only if it was converted.
 
@@ -62,15 +63,16 @@ def convert_one(
         executable: path of atc.
         name: of the conversion and of its .om file.
         arguments: of atc.
+        files: SHA-256 of every file that atc reads, which it must leave as it is.
         folder: that paths among them start from.
         shown_folder: in front of the log's name where a person reads it.
         timeout_s: seconds after which atc is ended.
         judges: decide.
         on_line: is told every line of output.
-        stop: ends atc when it is set.
+        stop: ends atc when asked to.
 
     Raises:
-        Stopped: when `stop` was set; no file is left then.
+        output_lines.Stopped: when `stop` was asked for; no file is left then.
     """
     output, log = folder / name, log_name(name)
     remove_om(output)  # a file that lies there already says nothing about this run
@@ -89,14 +91,15 @@ def convert_one(
         if not problem:
             missing = "atc announced success but wrote no .om file"
             problem = missing if om is None else judges.om_problem(om)
+        changed = changed_files(folder, files)
+        if changed:
+            problem = f"atc changed {', '.join(changed)}"
         version = outcome.version
         if not problem and om is not None:
             size = om.stat().st_size
             return Result("converted", "", om.name, file_sha256(om), size, log, version)
-        for path in om_candidates(output):
-            if path.is_file():
-                path.replace(path.with_name(path.name + ".rejected"))
-    except OSError as error:
+        set_aside(output)
+    except (OSError, ValueError) as error:  # ValueError: arguments that no program can be given
         remove_om(output)
         return Result("failed", f"atc could not be started, or its files not written: {error}")
     except BaseException:
@@ -105,6 +108,25 @@ def convert_one(
     places = judges.places(outcome.error_lines)
     reason = failure_text(problem, outcome, places, shown_folder + log)
     return Result("failed", reason, log=log, atc_version=version)
+
+
+def not_as_verified(folder: Path, om: str | None, size: object, sha256: object) -> str:
+    """Why a converted model does not count in the end, or empty: another run may have touched it.
+
+    Args:
+        folder: that holds it.
+        om, size, sha256: its file, as it was verified.
+    """
+    if om is not None and not changed_since(folder / om, size, sha256):
+        return ""
+    return f"{om} is not the file that was verified: it was changed afterwards, or removed"
+
+
+def set_aside(output: Path) -> None:
+    """Rename what ``--output`` may have become: it is no result."""
+    for path in om_candidates(output):
+        if path.is_file() or path.is_symlink():
+            path.replace(path.with_name(path.name + ".rejected"))
 
 
 def remove_om(output: Path) -> None:

@@ -33,10 +33,12 @@ _MOST_ENTRIES: Final = 1000
 def find_atc(loaded: LoadedConfig) -> str | None:
     """The path of ``atc.executable``; None when there is no such program.
 
-    A name is looked up on PATH; a path is relative to the configuration.
+    A name is looked up on PATH; a path is relative to the configuration. What is found is
+    absolute, since atc is started in another directory.
     """
     name = loaded.config.atc.executable
-    return shutil.which(str(loaded.resolve(name)) if os.sep in name else name)
+    found = shutil.which(str(loaded.resolve(name)) if os.sep in name else name)
+    return found and str(Path.cwd() / found)
 
 
 def environment_findings(

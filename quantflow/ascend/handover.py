@@ -16,8 +16,8 @@ from typing import Final
 from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.digest import file_digest, value_digest
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.ascend.handover_files import FORMAT, PLAN
-from quantflow.ascend.option_files import option_files, travelling_name
+from quantflow.ascend.handover_plan import FORMAT, PLAN
+from quantflow.ascend.option_files import LARGEST_FILE, option_files, travelling_name
 from quantflow.ascend.planned import PlannedConversion, WantedConversion, inside, node_layers
 from quantflow.config import LoadedConfig
 from quantflow.errors import fail
@@ -35,7 +35,9 @@ PARTS: Final = (
         "error_hints.py",
         "error_places.py",
     ),
-    *("handover_files.py", "handover_run.py", "om_check.py", "run_atc.py"),
+    *("handover_convert.py", "handover_files.py", "handover_plan.py", "handover_run.py"),
+    "handover_told.py",
+    *("interrupts.py", "om_check.py", "output_lines.py", "run_atc.py"),
 )
 """Modules of this package that `convert.py` is made of."""
 PARTS_FOLDER: Final = "convert_parts"
@@ -69,7 +71,7 @@ def write_handover(
     placed: dict[str, str] = {}
     for option, path in option_files(loaded).items():
         placed[option] = travelling_name(option, path)
-        if path.is_file():  # preflight reports one that is not
+        if path.is_file() and path.stat().st_size <= LARGEST_FILE:  # preflight refuses others
             _copy(path, out_dir / placed[option])
     planned = [_place(loaded, conversion, out_dir, placed) for conversion in wanted]
     layers: dict[str, str] = {}

@@ -7,7 +7,8 @@ from the same files with the same arguments, and is still there, is not converte
 
 It ends with
     0 when every INT8 model was converted (of other kinds only where no INT8 model was asked for),
-    2 when a name on the command line is not known, or a file is not the one in conversions.json,
+    2 when a name on the command line is not known, a file is not the one in conversions.json,
+      another convert.py works in this folder, or nothing can be read from or written to it,
     3 when atc was not found,
     4 when a conversion failed,
     130 when it was interrupted.
@@ -18,72 +19,88 @@ Travels with the hand-over folder, so: Python 3.7 and the standard library only.
 from __future__ import annotations
 
 import argparse
-import platform
-import shutil
-import signal
-import threading
-import time
-from collections.abc import Callable
-from functools import partial
+import sys
 from pathlib import Path
 from typing import Any
 
-from .at_once import at_once
-from .convert_one import Judges, convert_one
-from .error_places import error_places, node_finder
-from .handover_files import changed_files, is_done, read_plan, read_rows, write_result
-from .om_check import om_problem
+from .handover_convert import FAILED, blank_row, check_again, convert_all, find_atc
+from .handover_files import kept, locked, read_rows, write_result
+from .handover_plan import Unusable, read_plan
+from .handover_told import Told, last_line, shown
+from .om_check import changed_files
 
 HERE = Path(__file__).resolve().parent.parent
-OK, USAGE, NO_ATC, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
+OK, USAGE, NO_ATC, INTERRUPTED = 0, 2, 3, 130
 
 
 def main(words: list[str], here: Path = HERE) -> int:
     """Convert what the command line asks for; returns the exit code."""
     chosen = _options(words)
+    if hasattr(sys.stdout, "reconfigure"):  # names may have letters that the terminal has not
+        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore
+    try:
+        with locked(here):
+            return _run(chosen, here)
+    except Unusable as error:
+        print(shown(str(error)))
+    except OSError as error:
+        print(shown(f"{error.filename or here}: {error.strerror or error}"))
+    except KeyboardInterrupt:
+        print("interrupted: what is converted is kept")
+        return INTERRUPTED
+    return USAGE
+
+
+def _run(chosen: argparse.Namespace, here: Path) -> int:
     plan = read_plan(here)
     entries: list[dict[str, Any]] = plan["conversions"]
     known = {name for entry in entries for name in (entry["name"], entry["bucket"]) if name}
     unknown = sorted(set(chosen.name) - known)
     if unknown:
-        print(f"no such conversion: {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-        return USAGE
+        raise Unusable(
+            f"no such conversion: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+        )
     wanted = [x for x in entries if not chosen.name or {x["name"], x["bucket"]} & set(chosen.name)]
-    changed = sorted({name for entry in wanted for name in changed_files(here, entry)})
+    changed = sorted({name for entry in wanted for name in changed_files(here, entry["files"])})
     if changed:
-        print(f"not the files that conversions.json names: {', '.join(changed)}; copy them again")
-        return USAGE
-    earlier = {row["name"]: row for row in read_rows(here)}
-    rows = {x["name"]: _row(x, plan, earlier.get(x["name"])) for x in entries}
-    done = [
-        x
-        for x in wanted
-        if not chosen.force and is_done(here, rows[x["name"]], plan["soc_version"])
-    ]
-    left = [x for x in wanted if x not in done]
-    for entry in done:
-        print(f"{entry['name']}: converted already, from the same files", flush=True)
+        names = ", ".join(changed)
+        raise Unusable(f"not the files that conversions.json names: {names}; copy them again")
+    earlier, chip = read_rows(here), plan["soc_version"]
+    rows = {
+        x["name"]: dict(blank_row(x, plan), **kept(here, x, earlier.get(x["name"]), chip))
+        for x in entries
+    }
+    told = Told()
+    left: list[dict[str, Any]] = []
     atc = find_atc(plan["atc"])
-    for entry in left:
-        reason = "atc not found" if atc is None else "not finished"
-        rows[entry["name"]] = _row(entry, plan, reason=reason)
+    for entry in wanted:
+        if rows[entry["name"]]["status"] == "converted" and not chosen.force:
+            told.row(rows[entry["name"]], " already, from the same files")
+            continue
+        left.append(entry)
+        rows[entry["name"]] = blank_row(
+            entry, plan, "atc not found" if atc is None else "not finished"
+        )
     if left and atc is None:
         print("atc was not found: source CANN's set_env.sh in this shell first")
+    write_result(here, FAILED, plan, list(rows.values()))  # atc is not started where this fails
+    interrupted = False
     try:
         if atc is not None:
-            _convert(here, plan, atc, left, rows, chosen.parallel)
-        code = _exit_code([rows[x["name"]] for x in wanted], found=atc is not None or not left)
+            convert_all(here, plan, atc, left, rows, chosen.parallel, told)
     except KeyboardInterrupt:
-        print("interrupted: what is converted is kept")
-        code = INTERRUPTED
+        interrupted = True
+    check_again(here, rows, left if atc is not None else [])
+    asked = [rows[x["name"]] for x in wanted]
+    code = INTERRUPTED
+    if not interrupted:
+        code = _exit_code(asked, found=atc is not None or not left)
     write_result(here, code, plan, list(rows.values()))
-    _print_table(list(rows.values()))
+    told.rest(list(rows.values()))
+    if interrupted:
+        print("interrupted: what is converted is kept")
+    print(last_line(asked))
     return code
-
-
-def find_atc(name: str) -> str | None:
-    """The configured atc; a path that only the other machine has falls back on PATH."""
-    return shutil.which(name) or shutil.which("atc")
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -108,93 +125,8 @@ def _parallel(text: str) -> int:
     return number
 
 
-def _convert(
-    here: Path,
-    plan: dict[str, Any],
-    atc: str,
-    entries: list[dict[str, Any]],
-    rows: dict[str, dict[str, Any]],
-    parallel: int,
-) -> None:
-    """Convert, and write result.json after each one."""
-    layers: dict[str, str] = plan["layers"]
-    judges = Judges(
-        partial(om_problem, soc_version=plan["soc_version"]),
-        partial(error_places, layers=layers, onnx_node=node_finder(layers, plan["suffixes"])),
-    )
-
-    def work(
-        entry: dict[str, Any], on_line: Callable[[str], None], stop: threading.Event
-    ) -> dict[str, Any]:
-        print(f"{entry['name']}:", atc, *entry["arguments"], flush=True)
-        started = _now()
-        result = convert_one(
-            atc,
-            entry["name"],
-            entry["arguments"],
-            folder=here,
-            shown_folder="",
-            timeout_s=plan["timeout_s"],
-            judges=judges,
-            on_line=on_line,
-            stop=stop,
-        )
-        elsewhere = {
-            "host": platform.node()[:200],
-            "machine": platform.machine()[:200],
-            "atc": atc[:1000],
-            "started": started,
-            "finished": _now(),
-        }
-        return dict(_row(entry, plan), elsewhere=elsewhere, **result._asdict())
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        for index, row in at_once(entries, work, parallel, lambda entry, line: None):
-            rows[entries[index]["name"]] = row
-            print(f"{row['name']}: {row['status']} {row['om'] or row['reason']}", flush=True)
-            write_result(here, FAILED, plan, list(rows.values()))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _row(
-    entry: dict[str, Any],
-    plan: dict[str, Any],
-    earlier: dict[str, Any] | None = None,
-    reason: str = "not asked for yet",
-) -> dict[str, Any]:
-    """What is known of a conversion: an earlier result of the very same, else nothing."""
-    row: dict[str, Any] = {
-        "name": entry["name"],
-        "bucket": entry["bucket"],
-        "kind": entry["kind"],
-        "status": "not-converted",
-        "reason": reason,
-        "command": [plan["atc"], *entry["arguments"]],
-        "digest": entry["digest"],
-        "om": None,
-    }
-    if earlier is not None and earlier.get("digest") == entry["digest"]:
-        row.update(earlier)
-    return row
-
-
 def _exit_code(rows: list[dict[str, Any]], *, found: bool) -> int:
     counted = [row for row in rows if row["kind"] == "int8"] or rows
     if all(row["status"] == "converted" for row in counted):
         return OK
     return FAILED if found else NO_ATC
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:{width}}  {row['status']:13}  {row['om'] or row['reason']}")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -30,8 +30,8 @@ def write_manifest(
     Args:
         loaded: gives the chip.
         export: gives the buckets.
-        export_dir: holds the plan.
-        out_dir: the hand-over folder, which holds the deploy models.
+        export_dir: holds the plan and the deploy models.
+        out_dir: the hand-over folder.
         conversions: what became of them.
     """
     plan = export_dir / "plan.json"
@@ -45,7 +45,7 @@ def write_manifest(
             fp16=_file(conversions, bucket.name, "fp16"),
         )
         for bucket in export.buckets
-        for inputs, outputs in [_boundary(out_dir / bucket.deploy)]
+        for inputs, outputs in [_boundary(export_dir / bucket.deploy)]
     ]
     manifest = OmManifest(
         chip=loaded.config.target.chip,

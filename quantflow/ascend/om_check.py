@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,6 +44,40 @@ def file_sha256(path: Path) -> str:
         for part in iter(lambda: stream.read(_PART), b""):
             digest.update(part)
     return digest.hexdigest()
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether it is a file itself: what a link leads to may change, or lie anywhere."""
+    return path.is_file() and not path.is_symlink()
+
+
+def changed_since(path: Path, size: object, sha256: object) -> bool:
+    """Whether an .om file is not, or not any more, the one of that size and SHA-256.
+
+    Args:
+        path: of the file.
+        size, sha256: as they were when it was verified.
+    """
+    try:
+        if not is_plain_file(path) or path.stat().st_size != size:
+            return True
+        return file_sha256(path) != sha256
+    except OSError:
+        return True
+
+
+def changed_files(folder: Path, digests: Mapping[str, str]) -> list[str]:
+    """Files that are missing or have another SHA-256.
+
+    Args:
+        folder: that their names start from.
+        digests: SHA-256 by name.
+    """
+    return [
+        name
+        for name, digest in digests.items()
+        if not (folder / name).is_file() or file_sha256(folder / name) != digest
+    ]
 
 
 def _problem(stream: BinaryIO, size: int, soc_version: str) -> str:

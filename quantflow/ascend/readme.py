@@ -28,7 +28,8 @@ It runs atc with the arguments in conversions.json and writes <bucket>.om (INT8)
 where it could only be assumed), logs/<name>.log and result.json. A name is a bucket or one
 conversion. It needs Python 3.7 or later and nothing else, refuses models that are not those
 of conversions.json, and goes on where it was interrupted. Exit codes: 0 every INT8 model was
-converted, 2 an unknown name or a changed file, 3 no atc, 4 a conversion failed, 130 interrupted.
+converted, 2 an unknown name, a changed file, or a folder in use or not writable, 3 no atc,
+4 a conversion failed, 130 interrupted.
 Then bring the folder back, and where it was made run
     quantflow export-om --collect FOLDER
 which verifies every .om file again and takes it over.
@@ -51,7 +52,9 @@ samples_<bucket>.npz, for numpy.load, holds one batch of evaluation samples and 
                    integers exactly, fp16 rounding imitated
     fp32/<name>    outputs of the float32 model
 Feed the inputs to the .om and take the cosine between its outputs and these, sample by sample,
-leaving out positions that the mask marks as padding.
+leaving out positions that the mask marks as padding. Where quantflow, the configuration and the
+run directory are at hand beside the NPU, `quantflow compare --runner om` does that with all
+evaluation samples, times INT8 against fp16, and reads the probes' answers (probes/*.npz).
 """
 
 _EXPECT = """\

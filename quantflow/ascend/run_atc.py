@@ -10,14 +10,15 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from .error_hints import error_codes, tells_an_error
+from .interrupts import Stop
+from .om_check import is_plain_file
+from .output_lines import lines_until, output_log
 
 SUCCESS_LINE = "ATC run success"
 QUOTED_CHARACTERS = 300
@@ -28,19 +29,13 @@ KEPT_LINES = 50
 """Lines that tell errors, and those that follow them, kept in memory; the log has all."""
 FOLLOWING_LINES = 8
 """Lines after one with a code that still belong to its message."""
-LONGEST_LINE = 65536
-"""Characters after which a line is taken apart."""
 OM_SUFFIXES = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
 """What atc appends to ``--output``, depending on version and model."""
 
 _GRACE_S = 5.0
-_POLL_S = 0.2
+_POLL_S = 0.05
 _VERSION = re.compile(r"(?i)\b(?:atc|cann|toolkit)\b.*\bversion\b.*\d")
 _UNPRINTABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-class Stopped(Exception):
-    """A run was ended because all of them were."""
 
 
 class AtcOutcome(NamedTuple):
@@ -73,49 +68,48 @@ def run_atc(
     timeout_s: float,
     log_path: Path,
     on_line: Callable[[str], None],
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
 ) -> AtcOutcome:
     """Run atc in a process group of its own, without a shell.
 
     Args:
-        executable: path of atc.
+        executable: path of atc; a relative one starts at this process's working directory.
         arguments: see `command.atc_arguments`.
         cwd: working directory, which relative paths among the arguments start from.
         timeout_s: seconds after which the whole group is ended.
-        log_path: where the output is kept.
+        log_path: where the output is kept, the beginning of a very long one.
         on_line: is told every line as it comes.
-        stop: ends the run when it is set.
+        stop: ends the run when asked to.
 
     An exception in between, KeyboardInterrupt among them, ends the group before it goes on.
 
     Raises:
         OSError: when atc cannot be started, or its log not be written.
-        Stopped: when `stop` was set.
+        output_lines.Stopped: when `stop` was asked for.
     """
     heard = _Heard()
-    log_path.parent.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen(
-        [executable, *arguments],
-        cwd=str(cwd),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        universal_newlines=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + timeout_s
-    try:
-        with log_path.open("w", encoding="utf-8") as log:
-            for line in _lines_until(process, deadline, stop):
-                log.write(line + "\n")
+    with output_log(log_path) as log:
+        process = subprocess.Popen(
+            [str(Path.cwd() / executable), *arguments],
+            cwd=str(cwd),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            universal_newlines=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + timeout_s
+        try:
+            for line in lines_until(process, deadline, stop):
+                log.write(line)
                 text = _UNPRINTABLE.sub("", line[:LOOKED_AT])
                 heard.line(text)
                 on_line(text)
-        timed_out = process.poll() is None
-    finally:
-        _end_group(process)
+            timed_out = process.poll() is None
+        finally:
+            _end_group(process, stop)
     return AtcOutcome(
         process.returncode,
         heard.success,
@@ -134,7 +128,7 @@ def om_candidates(output: Path) -> list[Path]:
 
 def find_om(output: Path) -> Path | None:
     """The file that ``--output`` became, if any."""
-    return next((path for path in om_candidates(output) if path.is_file()), None)
+    return next((path for path in om_candidates(output) if is_plain_file(path)), None)
 
 
 class _Heard:
@@ -161,49 +155,26 @@ class _Heard:
             self.version = line
 
 
-def _lines_until(
-    process: subprocess.Popen[str], deadline: float, stop: threading.Event | None
-) -> Iterator[str]:
-    """Lines of output until it ends, the process does, or the deadline passes.
-
-    A thread reads, so that a silent atc cannot outlive its deadline and a grandchild that keeps
-    the pipe open cannot outlive atc.
-    """
-    queue: SimpleQueue[str | None] = SimpleQueue()
-    threading.Thread(target=_read_lines, args=(process, queue), daemon=True).start()
-    ended = False
-    while time.monotonic() < deadline:
-        if stop is not None and stop.is_set():
-            raise Stopped
-        try:
-            line = queue.get(timeout=_POLL_S)
-        except Empty:
-            if ended:
-                return
-            ended = process.poll() is not None
-            continue
-        if line is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-            return
-        yield line
-
-
-def _read_lines(process: subprocess.Popen[str], queue: SimpleQueue[str | None]) -> None:
-    assert process.stdout is not None
-    with process.stdout as stream:
-        for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
-            queue.put(line.rstrip("\r\n"))
-    queue.put(None)
-
-
-def _end_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: subprocess.Popen[str], stop: Stop | None) -> None:
     """End whatever is left of the process group: gently, and after a grace period not so."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        process.poll()  # a leader that was not waited for still counts as its group
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+    try:
+        if _signal_group(process, signal.SIGTERM):
+            end = time.monotonic() + _GRACE_S
+            while process.poll() is None and time.monotonic() < end:
+                if stop is not None and stop.now:
+                    break
+                time.sleep(_POLL_S)
+    finally:  # whatever comes in between, another Ctrl-C among it
+        if _signal_group(process, signal.SIGKILL):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
+
+
+def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> bool:
+    """Send a signal; false where nothing is left of the group."""
+    process.poll()  # a leader that was not waited for still counts as its group
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

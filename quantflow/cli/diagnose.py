@@ -133,7 +133,7 @@ def _show(found: DiagnosisRecord, outcome: StageOutcome, options: Options) -> No
     words = {"nothing": "", "spread": "NO SINGLE CAUSE"}
     cause = words.get(found.finding, f"CAUSE: {found.finding}")
     word = cause if found.misses_budget else ", ".join(filter(None, ["WITHIN THE BUDGET", cause]))
-    following = typed(found.next_step, options.config, options.overrides)
+    following = typed(found.next_step, options.config, options.overrides, options.limit)
     say(f"{word} {outcome.stage.folder} | {done} | next: {following}")
     if "--set" in found.next_step:
         remark("--set holds for one command: write what helps into the configuration")

@@ -44,6 +44,10 @@ def export_om(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
+    if collect is not None and dry_run:
+        from quantflow.errors import fail
+
+        fail("QF109", "--dry-run does not go with --collect", where="quantflow export-om")
     options = Options(
         config=config,
         overrides=tuple(overrides or ()),

@@ -30,12 +30,16 @@ class PlannedConversion:
     Attributes:
         directory: where, which the stage writes first.
         commands: by name of the conversion; paths among the arguments are relative to `directory`.
+        probes: those of the conversions that are of probes.
         findings: of preflight. With an error among them, nothing would be run.
+        atc: its path; None when it was not found.
     """
 
     directory: Path
     commands: dict[str, tuple[str, ...]]
+    probes: frozenset[str]
     findings: tuple[Finding, ...]
+    atc: str | None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -47,6 +51,7 @@ class PlannedConversion:
         """For JSON."""
         return {
             "directory": str(self.directory),
+            "atc": self.atc,
             "commands": [
                 {"name": name, "arguments": list(words), "shell": shell_line(words)}
                 for name, words in self.commands.items()
@@ -67,13 +72,19 @@ def planned_conversion(context: Context) -> PlannedConversion | None:
     export_dir, out_dir = context.folder("40_onnx"), context.folder("50_om")
     model = ModelRecord.read(context.folder("00_model") / "model.json")
     export = in_graph_order(ExportRecord.read(export_dir / "export.json"), model)
-    findings = list(environment_findings(find_atc(loaded), os.environ))
+    atc = find_atc(loaded)
+    findings = list(environment_findings(atc, os.environ))
     findings += common_findings(loaded, int8=any(map(is_int8, export.buckets)))
     for bucket in export.buckets:
         findings += bucket_findings(loaded, bucket, export_dir, out_dir)
-    wanted = wanted_conversions(loaded.config.atc, export, export_dir, out_dir)
-    commands = {x.name: (loaded.config.atc.executable, *x.arguments(loaded)) for x in wanted}
-    return PlannedConversion(out_dir, commands, tuple(findings))
+    wanted = list(wanted_conversions(loaded.config.atc, export, export_dir, out_dir))
+    return PlannedConversion(
+        directory=out_dir,
+        commands={x.name: (loaded.config.atc.executable, *x.arguments(loaded)) for x in wanted},
+        probes=frozenset(x.name for x in wanted if x.kind == "probe"),
+        findings=tuple(findings),
+        atc=atc,
+    )
 
 
 def shell_line(words: Sequence[str]) -> str:

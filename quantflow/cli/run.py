@@ -180,7 +180,7 @@ def _show(
         say(line)
     ran = sum(outcome.ran for outcome in outcomes)
     work = f"{seconds:.1f} s" if ran else "nothing changed"
-    following = typed(next_steps(artifacts)[0], options.config, options.overrides)
+    following = typed(next_steps(artifacts)[0], options.config, options.overrides, options.limit)
     say(f"{_word(code, gates)} | {work} | next: {following}")
     return code
 

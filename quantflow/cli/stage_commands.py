@@ -106,7 +106,7 @@ def run_one(folder: str, options: Options, workers: Workers, collect: Path | Non
             say_kept(outcome)
             say_discarded(outcome)
             artifacts = refresh_summary(context.run)
-    return _show(artifacts, outcome, options)
+    return _show(artifacts, outcome, options, collected=collect is not None)
 
 
 def show_forecast(context: Context, folders: list[str], *, as_json: bool) -> int:
@@ -140,8 +140,13 @@ def _show_planned_conversion(context: Context, options: Options) -> int:
         return int(ExitCode.OK)
     print_sheets([findings_sheet(planned.findings)])
     say(f"Commands, to be run in {planned.directory}, which export-om fills:")
-    for words in planned.commands.values():
-        print(shell_line(words))
+    for name, words in planned.commands.items():
+        if name not in planned.probes:
+            print(shell_line(words))
+    if planned.probes:
+        say(f"and {len(planned.probes)} probes without options of your own; --json has them")
+    if planned.atc is None:
+        say("No atc is here: export-om would write the folder, and convert nothing")
     if any(entry.state != "current" for entry in found if entry.stage != "50_om"):
         say("They are for the deploy models that are there now, which would be made anew")
     if planned.exit_code != ExitCode.OK:
@@ -171,7 +176,7 @@ def say_discarded(outcome: StageOutcome) -> None:
         remark(f"{folder} was removed: {why}")
 
 
-def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
+def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options, *, collected: bool) -> int:
     from quantflow.cli.stage_view import stage_records, stage_sheets
     from quantflow.report.gates import exit_code, gates_of, overall
     from quantflow.report.next_steps import next_steps
@@ -179,9 +184,18 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
     folder = outcome.stage.folder
     gates = gates_of(artifacts, folder)
     code = exit_code(gates, artifacts.om if folder == "50_om" else None)
+    words = dict(_WORDS)
+    if collected and code == ExitCode.OK and artifacts.om is not None and artifacts.om.rejected:
+        # What was there before is in force still, and that is not what was asked for.
+        code, words[ExitCode.ATC_FAILED] = ExitCode.ATC_FAILED, "NOT ALL TAKEN OVER"
     if options.json:
         reasons = [reason for gate in gates for reason in gate.reasons]
-        verdict = {"verdict": overall(gates), "reasons": reasons}
+        stopped = code in (ExitCode.USAGE, ExitCode.ATC_FAILED)
+        if stopped and artifacts.om is not None:
+            told = [x for x in artifacts.om.conversions if x.status in ("refused", "failed")]
+            reasons += [f"{x.name}: {x.reason}" for x in told]
+            reasons += [f"{x.where}: {x.what}" for x in artifacts.om.rejected if collected]
+        verdict = {"verdict": "fail" if stopped else overall(gates), "reasons": reasons}
         head = {"stage": folder, "ran": outcome.ran, **verdict}
         print_json({**head, **stage_records(artifacts, folder)})
         return int(code)
@@ -190,12 +204,12 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options) -> int:
         for line in gate.reasons or (gate.name,):
             say(f"{gate.verdict}: {line}")
     done = f"{outcome.seconds:.1f} s" if outcome.ran else "nothing changed"
-    word, steps = _WORDS.get(code, "DONE"), next_steps(artifacts)
+    word, steps = words.get(code, "DONE"), next_steps(artifacts)
     if folder == "50_om":  # the comparison may be left to do, beside what is to be done with it
         following = "; ".join(steps[:2])
     else:
         following = _next_command(folder) if code == ExitCode.OK else steps[0]
-    following = typed(following, options.config, options.overrides)
+    following = typed(following, options.config, options.overrides, options.limit)
     say(f"{word} {folder} | {done} | next: {following}")
     return int(code)
 

@@ -89,6 +89,7 @@ def _om(found: Artifacts) -> Iterator[Sheet]:
     if found.om is not None:
         yield export_sheets.findings_sheet(found.om.findings)
         yield export_sheets.conversions_sheet(found.om)
+        yield export_sheets.rejected_sheet(found.om)
 
 
 _SHEETS: dict[str, Callable[[Artifacts], Iterator[Sheet]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from quantflow.artifacts.export_record import ExportRecord, ParityReport
@@ -117,9 +118,21 @@ def findings_sheet(findings: Sequence[Finding]) -> Sheet:
     return Sheet("Preflight", ("level", "what", "where", "fix"), "llll", tuple(rows))
 
 
+def rejected_sheet(om: OmRecord) -> Sheet:
+    """What came back from another machine and was not taken over; what was there before stays."""
+    rows = [(x.where, x.what, x.fix) for x in om.rejected]
+    return Sheet("Not taken over", ("conversion", "what", "fix"), "lll", tuple(rows))
+
+
 def conversions_sheet(om: OmRecord) -> Sheet:
     """How each conversion went."""
-    rows = [(x.name, x.kind, x.status, x.om or "-", x.reason) for x in om.conversions]
+    models = [x for x in om.conversions if x.kind != "probe"]
+    rows = [(x.name, x.kind, x.status, x.om or "-", x.reason) for x in models]
+    probes = Counter((x.status, x.reason) for x in om.conversions if x.kind == "probe")
+    rows += [
+        (f"{count} probe{'s' * (count > 1)}", "probe", status, "-", reason)
+        for (status, reason), count in probes.items()
+    ]
     head = ("conversion", "kind", "status", ".om file", "reason")
     note = " ".join(f"Converted on another machine: {elsewhere_text(x)}." for x in om.elsewhere)
     return Sheet("Conversion", head, "lllll", tuple(rows), note)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.om_record import Conversion, OmRecord
+from quantflow.printable import printable
 from quantflow.report.artifacts import Artifacts
 from quantflow.report.gates import all_gates, diagnosed_step
+
+LONGEST_REASON = 240
+"""Characters of a failed conversion's reason in a next step; the table has more."""
+_LOG = "; log: "
 
 
 def next_steps(artifacts: Artifacts) -> list[str]:
@@ -54,13 +59,21 @@ def _om_steps(om: OmRecord) -> list[str]:
     if om.status == "not-converted":
         there = "copy 50_om to a machine that has CANN and run `python3 convert.py` in it"
         return [f"{there}; then `quantflow export-om --collect FOLDER` here"]
-    failed = [x for x in om.conversions if x.status in ("failed", "refused")]
-    steps = [
-        f"conversion of {x.name}: {x.reason}"
-        for x in sorted(failed, key=lambda x: x.kind != "int8")
-    ]
-    return steps + [
-        f"load 50_om/{x.om} on the NPU and measure latency and accuracy there"
-        for x in om.conversions
-        if x.status == "converted" and x.kind == "int8"
-    ]
+    alike = dict[str, list[Conversion]]()  # by reason: one cause mostly stops them all
+    for x in sorted(om.conversions, key=lambda x: x.kind != "int8"):
+        if x.status in ("failed", "refused"):
+            alike.setdefault(x.reason.partition(_LOG)[0], []).append(x)
+    steps = [_mend(reason, some) for reason, some in alike.items()]
+    if any(x.status == "converted" and x.kind == "int8" for x in om.conversions):
+        steps.append(
+            "on a machine with the NPU, with this run directory: `quantflow compare --runner om` "
+            "gives accuracy and latency of 50_om's files"
+        )
+    return steps
+
+
+def _mend(reason: str, conversions: list[Conversion]) -> str:
+    first, others = conversions[0], len(conversions) - 1
+    what = first.name + (f" and {others} more" if others else "")
+    _, mark, log = first.reason.partition(_LOG)
+    return f"mend the conversion of {what}: {printable(reason, LONGEST_REASON)}{mark}{log}"

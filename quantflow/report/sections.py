@@ -68,5 +68,6 @@ def _export_sections(artifacts: Artifacts) -> Iterator[Section]:
             "OM conversion",
             export_sheets.conversions_sheet(artifacts.om),
             export_sheets.findings_sheet(artifacts.om.findings),
-            code=tuple(" ".join(x.command) for x in artifacts.om.conversions),
+            export_sheets.rejected_sheet(artifacts.om),
+            code=tuple(" ".join(x.command) for x in artifacts.om.conversions if x.kind != "probe"),
         )

@@ -37,9 +37,11 @@ def work(context: Context, folder: Path) -> None:
     """Write the hand-over folder with samples and `README.txt`, `om.json`, and any .om files.
 
     What was converted already, from the same files with the same arguments, is kept: on another
-    machine, until --force where atc is at hand; here, also until another atc is.
+    machine, until --force where atc is at hand; here, also until another atc is. Where converting
+    it again fails, it is kept as well.
     """
-    _write(context, folder, take=_earlier(context))
+    spare = _earlier(replace(context, force=False), of_any_atc=True)
+    _write(context, folder, take=_earlier(context), spare=spare)
 
 
 def collect(context: Context, folder: Path, directory: Path) -> None:
@@ -60,7 +62,7 @@ def collect(context: Context, folder: Path, directory: Path) -> None:
     _write(context, folder, take=take, collected=collected)
 
 
-def _earlier(context: Context) -> Take:
+def _earlier(context: Context, *, of_any_atc: bool = False) -> Take:
     """Gives what the stage's present folder holds of a conversion."""
     source, chip = context.folder("50_om"), context.config.target.chip
     atc = find_atc(context.loaded)
@@ -70,7 +72,9 @@ def _earlier(context: Context) -> Take:
     except QuantflowError:  # damaged, or of another version: it is made anew
         return nothing_there
     made_with = manifest.inputs.get("atc found at") if manifest else ""
-    known = {row.name: row for row in rows if row.elsewhere or atc in (None, made_with)}
+    known = {
+        row.name: row for row in rows if row.elsewhere or of_any_atc or atc in (None, made_with)
+    }
 
     def take(planned: PlannedConversion, folder: Path) -> Conversion | None:
         row = known.get(planned.name)
@@ -85,7 +89,12 @@ def _earlier(context: Context) -> Take:
 
 
 def _write(
-    context: Context, folder: Path, *, take: Take, collected: Collected | None = None
+    context: Context,
+    folder: Path,
+    *,
+    take: Take,
+    spare: Take = nothing_there,
+    collected: Collected | None = None,
 ) -> None:
     model = ModelRecord.read(context.folder("00_model") / "model.json")
     export_dir = context.folder("40_onnx")
@@ -105,12 +114,12 @@ def _write(
         context.progress,
         model=model,
         take=take,
+        spare=spare,
         start_atc=collected is None,
     )
     if collected is not None:
         collected.require_agreement()
-        findings = (*collected.findings, *record.findings)
-        record = record.model_copy(update={"findings": findings})
+        record = record.model_copy(update={"rejected": tuple(collected.findings)})
     path = context.folder("45_compare") / "comparison.json"
     comparison = Comparison.read(path) if comparison_digest(context) else None
     write_readme(folder, record, missing, comparison)

@@ -50,11 +50,12 @@ def om_bytes(
 
 
 SCRIPT = """#!{python}
-import json, os, subprocess, sys, time
+import json, os, signal, subprocess, sys, time
 arguments = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-with open("seen_arguments.json.new", "w") as file:
+own = "seen_arguments.json.%d" % os.getpid()  # several may run at once
+with open(own, "w") as file:
     json.dump(sys.argv[1:], file)
-os.replace("seen_arguments.json.new", "seen_arguments.json")
+os.replace(own, "seen_arguments.json")
 with open("seen_outputs.txt", "a") as file:
     file.write(arguments["output"] + "\\n")
 mode = {mode!r}
@@ -118,11 +119,28 @@ elif mode == "other-chip":
     write({other!r}); print(success)
 elif mode == "no-chip-named":
     write({unnamed!r}); print(success)
+elif mode == "overwrites":  # the file of a run before
+    write(om); print(success)
+    if arguments["output"] == "batch8":
+        open("batch1.om", "wb").write({unnamed!r})
+elif mode == "changes-a-model":
+    write(om); print(success)
+    open("deploy_batch8.onnx", "ab").write(b"x")
+elif mode == "deletes-models":
+    write(om); print(success)
+    for name in os.listdir("."):
+        if name.endswith(".onnx"):
+            os.unlink(name)
+elif mode == "link":
+    open("../outside.om", "wb").write(om); os.symlink("../outside.om", arguments["output"] + ".om")
+    print(success)
 elif mode == "refused":
     print("E10001: [PID: 1] Value [x] for parameter [--log] is invalid."); print(failure)
     sys.exit(255)
-elif mode == "hangs":
+elif mode in ("hangs", "stubborn"):
     write(om[:100])
+    if mode == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the child inherits it
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     open("child.pid", "w").write(str(child.pid))
     with open("children.txt", "a") as file:
@@ -153,13 +171,18 @@ def install(directory: Path, mode: str, name: str = "atc") -> Path:
 
 
 def run_script(
-    folder: Path, path: Path | None, *words: str, python: str = sys.executable, **more: str
+    folder: Path,
+    path: Path | None,
+    *words: str,
+    python: str = sys.executable,
+    cwd: Path = Path("/"),
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run `convert.py` with nothing in the environment but PATH."""
     return subprocess.run(
         [python, str(folder / "convert.py"), *words],
         env={"PATH": str(path or ""), **more},
-        cwd="/",
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=60,

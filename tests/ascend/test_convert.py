@@ -323,6 +323,17 @@ def test_option_files_and_external_weights_travel(
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(weight), expected)
 
 
+def test_a_file_that_is_too_large_for_an_option_does_not_travel(
+    export: Export, configure: Configure, tmp_path: Path
+) -> None:
+    with (tmp_path / "large.cfg").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    loaded = configure(options={"fusion_switch_file": "large.cfg"}, executable="no-such-atc")
+    record = convert(loaded, export.record, export.directory, export.out)
+    assert record.status == "refused" and "16 MB" in record.conversions[0].reason
+    assert not (export.out / "options").exists()
+
+
 @pytest.mark.parametrize("name", ["../up", "/etc/x", ""])
 def test_a_record_that_points_outside_its_folder_is_refused(
     name: str, export: Export, configure: Configure

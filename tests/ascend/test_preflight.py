@@ -146,7 +146,7 @@ def test_every_code_of_the_manual_has_a_hint() -> None:
     listed = """E10001 E10002 E10003 E10004 E10007 E10009 E10010 E10016 E10017 E10018 E10020 E10021
     E10022 E10035 E10036 E10040 E10041 E10054 E10055 E10056 E13000 E13001 E13002 E13003 E13009
     E13010 E16001 E16002 E19010 E19999 E20001 EZ3002 EZ3003 EZ9010 EH9999"""
-    assert set(listed.split()) == set(HINTS)
+    assert set(listed.split()) <= set(HINTS)
     assert explain(["E16002", "E55555"]).endswith("; E55555")
 
 

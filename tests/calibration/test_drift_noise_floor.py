@@ -25,7 +25,14 @@ def _distances(a: FeatureTable, b: FeatureTable) -> np.ndarray:
     return distances(side, deployment_side(production), centres_for(production, a))
 
 
-@pytest.mark.parametrize(("size", "deployment"), [(200, 200), (64, 200), (300, 100), (40, 400)])
+SIZES = ((200, 200), (300, 100), (40, 400))
+"""Further sizes of set and deployment, for the slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("size", "deployment"),
+    [(64, 200), *(pytest.param(*x, marks=pytest.mark.slow) for x in SIZES)],
+)
 def test_floors_are_the_quantiles_of_independent_draws(size: int, deployment: int) -> None:
     rng = np.random.default_rng(size)
     seen = np.array([_distances(normal(rng, size), normal(rng, deployment)) for _ in range(150)])

@@ -36,7 +36,14 @@ def _report(change: Callable[[np.ndarray], None], size: int, deployment: int) ->
     return judge(table(values, "c"), normal(rng, deployment, name="d"), seed=0)
 
 
-@pytest.mark.parametrize(("size", "deployment"), [(200, 200), (64, 200), (50, 60), (400, 150)])
+SIZES = ((200, 200), (50, 60), (400, 150))
+"""Further sizes of set and deployment, for the slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("size", "deployment"),
+    [(64, 200), *(pytest.param(*x, marks=pytest.mark.slow) for x in SIZES)],
+)
 def test_samples_of_one_source_pass(size: int, deployment: int) -> None:
     verdicts: list[str] = []
     for seed in range(8):

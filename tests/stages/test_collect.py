@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from quantflow.artifacts.om_record import OmRecord
+from quantflow.artifacts.receive import read_bounded, received
 from quantflow.artifacts.run_directory import RunDirectory
 from quantflow.config import load_config
 from quantflow.errors import QuantflowError
@@ -71,7 +72,7 @@ def test_what_was_made_elsewhere_is_in_force_and_stays(
     there: Path, collect: Collect, run: RunDirectory, run_stages: RunStages
 ) -> None:
     record = collect(there)
-    assert record.status == "converted" and record.findings == ()
+    assert record.status == "converted" and record.findings == record.rejected == ()
     folder = run.folder("50_om")
     for x in record.conversions:
         assert (folder / str(x.om)).read_bytes() == (there / str(x.om)).read_bytes()
@@ -199,7 +200,7 @@ def test_an_om_file_that_is_not_what_it_should_be_is_named_and_left(
     record = collect(there)
     assert [x.status for x in record.conversions] == ["failed"] + ["converted"] * 3
     assert "QF703" in record.conversions[0].reason and why in record.conversions[0].reason
-    (finding,) = record.findings
+    (finding,) = record.rejected
     assert finding.level == "error" and "QF703" in finding.what and finding.where == "batch1"
     assert sorted(x.name for x in run.folder("50_om").glob("*.om")) == [
         "batch1_fp16.om", "batch4.om", "batch4_fp16.om",
@@ -222,7 +223,7 @@ def test_a_result_of_other_models_is_refused_and_nothing_is_lost(
     record = collect(there)
     assert record.status == "not-converted"
     assert [x.status for x in record.conversions] == ["not-converted"] + ["converted"] * 3
-    assert "QF412" in record.findings[0].what and record.findings[0].where == "batch1"
+    assert "QF412" in record.rejected[0].what and record.rejected[0].where == "batch1"
 
 
 @pytest.mark.parametrize(
@@ -243,12 +244,76 @@ def test_a_result_that_is_none_is_refused(
     assert error.value.problems[0].code == "QF411"
 
 
+@pytest.mark.parametrize("size", [-2, True, 1.5, 2**63, "9"])
+def test_a_size_that_no_file_has_is_refused(size: Any, there: Path, collect: Collect) -> None:
+    edit_result(there, "batch1", size=size)
+    with pytest.raises(QuantflowError) as error:
+        collect(there)
+    assert error.value.problems[0].code == "QF411" and "size" in error.value.problems[0].what
+
+
+def test_a_conversion_that_is_there_twice_is_refused(there: Path, collect: Collect) -> None:
+    path = there / "result.json"
+    tree = json.loads(path.read_text())
+    tree["conversions"].append({**tree["conversions"][0], "status": "failed"})
+    path.write_text(json.dumps(tree))
+    with pytest.raises(QuantflowError) as error:
+        collect(there)
+    assert error.value.problems[0].code == "QF411" and "twice" in error.value.problems[0].what
+
+
+def test_a_number_is_no_truth_value(there: Path, collect: Collect) -> None:
+    path = there / "result.json"
+    tree = json.loads(path.read_text())
+    for key in ("format", "exit_code"):
+        path.write_text(json.dumps(tree | {key: True}))
+        with pytest.raises(QuantflowError) as error:
+            collect(there)
+        assert error.value.problems[0].code == "QF411"
+
+
+def test_no_negative_number_of_bytes_is_received(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    with (
+        pytest.raises(OSError, match="negative"),
+        received(tmp_path, "x", tmp_path / "y", -1),
+    ):
+        pass
+    with pytest.raises(OSError, match="negative"):
+        read_bounded(tmp_path, "x", -1)
+    assert not (tmp_path / "y").exists()
+
+
 def test_names_that_are_not_of_this_run_are_ignored(there: Path, collect: Collect) -> None:
     path = there / "result.json"
     tree = json.loads(path.read_text())
     tree["conversions"].append({**tree["conversions"][0], "name": "../../etc/passwd"})
     path.write_text(json.dumps(tree))
     assert collect(there).status == "converted"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_failed_new_try_does_not_cost_the_former_file(
+    changed: bool, there: Path, run: RunDirectory, run_stages: RunStages, tmp_path: Path
+) -> None:
+    fake_atc.install(tmp_path, "good")
+    run_stages("50_om")
+    folder = run.folder("50_om")
+    before = {x.name: x.read_bytes() for x in folder.glob("*.om")}
+    assert len(before) == 4
+    fake_atc.install(tmp_path, "refused")
+    run_stages("50_om", force=True, change="atc.options.log=debug" if changed else "")
+    record = OmRecord.read(folder / "om.json")
+    if changed:  # they are of other arguments
+        assert record.status == "failed" and not list(folder.glob("*.om"))
+        return
+    assert record.status == "converted"
+    assert {x.name: x.read_bytes() for x in folder.glob("*.om")} == before
+    for x in record.conversions:
+        assert "the new try failed" in x.reason and "E10001" in x.reason
+        assert f"log: 50_om/logs/{x.name}.failed.log" in x.reason
+        assert "E10001" in (folder / "logs" / f"{x.name}.failed.log").read_text()
+        assert "ATC run success" in (folder / x.log).read_text()
 
 
 def test_with_an_atc_here_only_force_converts_again(
