@@ -8,7 +8,7 @@ bare value where nothing can fail but an allocation. Code 0 is success.
 from __future__ import annotations
 
 import importlib
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from quantflow.errors import fail
 from quantflow.printable import raised, shown
@@ -96,4 +96,4 @@ class AclCalls:
 
 
 def _is_pair(answer: Any) -> bool:
-    return isinstance(answer, tuple) and len(answer) > 1
+    return isinstance(answer, tuple) and len(cast("tuple[object, ...]", answer)) > 1
