@@ -177,7 +177,6 @@ def say_discarded(outcome: StageOutcome) -> None:
 
 
 def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options, *, collected: bool) -> int:
-    from quantflow.ascend.convert import problems
     from quantflow.cli.stage_view import stage_records, stage_sheets
     from quantflow.report.gates import exit_code, gates_of, overall
     from quantflow.report.next_steps import next_steps
@@ -193,6 +192,8 @@ def _show(artifacts: Artifacts, outcome: StageOutcome, options: Options, *, coll
         reasons = [reason for gate in gates for reason in gate.reasons]
         stopped = code in (ExitCode.USAGE, ExitCode.ATC_FAILED)
         if stopped and artifacts.om is not None:
+            from quantflow.ascend.convert import problems
+
             reasons += [f"{x.code} {x.what}" for x in problems(artifacts.om)]
             reasons += [f"{x.where}: {x.what}" for x in artifacts.om.rejected if collected]
         verdict = {"verdict": "fail" if stopped else overall(gates), "reasons": reasons}
