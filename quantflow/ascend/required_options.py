@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quantflow.artifacts.om_record import Finding
-from quantflow.ascend.file_findings import file_findings
 from quantflow.ascend.option_rules import option_findings
 from quantflow.ascend.options import option_texts
 from quantflow.config import LoadedConfig
@@ -32,6 +31,8 @@ def require_options(loaded: LoadedConfig, *, int8: bool) -> None:
     Raises:
         QuantflowError: QF111 for every one of them.
     """
+    from quantflow.ascend.file_findings import file_findings  # reads models, unlike the rules
+
     files = [x for x in file_findings(loaded, int8=int8) if x.level == "error"]
     refuse([*wrong_options(loaded, int8=int8), *files])
 
