@@ -167,5 +167,5 @@ def test_the_hand_over_folder_converts_wherever_it_is_moved(demo: Path, tmp_path
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((folder / "result.json").read_text())["conversions"]
-    assert [row["kind"] for row in rows] == ["int8", "fp16"]
+    assert [row["kind"] for row in rows] == ["int8", "fp16", *["probe"] * 5]
     assert all((folder / row["om"]).is_file() for row in rows)

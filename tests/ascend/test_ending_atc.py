@@ -56,6 +56,7 @@ def test_signals_end_atc_and_a_second_one_does_not_wait(
     monkeypatch.setattr(run_atc, "_GRACE_S", 40.0)
     loaded = configure(executable=str(fake_atc.install(export.out.parent / "bin", mode)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where nohup started the tests
     handlers = [signal.getsignal(number) for number in ENDING]
     started = time.monotonic()
     try:
@@ -65,6 +66,7 @@ def test_signals_end_atc_and_a_second_one_does_not_wait(
         assert [signal.getsignal(number) for number in ENDING] == handlers
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGHUP, hang_up)
     assert time.monotonic() - started < 30
     for pid in (export.out / "children.txt").read_text().split():
         assert process_is_gone(int(pid))
@@ -91,8 +93,9 @@ def test_an_interrupt_of_the_grace_period_still_ends_the_group(tmp_path: Path) -
     while not (children.exists() and children.read_text().endswith("\n")):
         time.sleep(0.05)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
     try:
-        send(children, [signal.SIGINT])
         with pytest.raises(KeyboardInterrupt):
             run_atc._end_group(process, None)  # pyright: ignore[reportPrivateUsage]
     finally:

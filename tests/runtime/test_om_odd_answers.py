@@ -158,10 +158,12 @@ def test_what_ends_the_process_from_within_is_one_coded_error(
 
 
 HANGS = """
+import signal
 import sys
 import numpy as np
 from quantflow.runtime.om_process import OmProcess
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever started the tests, nohup for one
     model = OmProcess(sys.argv[1], "acl")
     print(model._process.pid, flush=True)
     model.run({"x": np.zeros((2, 4), np.float32)})
