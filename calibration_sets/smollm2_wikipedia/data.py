@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from model import tokenizer
@@ -30,14 +30,21 @@ def evaluation_rows() -> list[Record]:
 
 
 def _rows_of_part(part: int) -> Iterator[Record]:
-    """An article's paragraphs, a blank line between them, cut every `ROW` tokens.
+    """Of an article's paragraphs, a blank line between them."""
+    return rows((title, "\n\n".join(texts)) for title, texts in articles_of_part(part))
 
-    What remains at the end of an article is left out, and nothing marks where a row begins: a row
-    is a stretch of running text.
+
+def rows(texts: Iterable[tuple[str, str]]) -> Iterator[Record]:
+    """Texts, cut every `ROW` tokens.
+
+    What remains at the end of a text is left out, and nothing marks where a row begins: a row is
+    a stretch of running text.
+
+    Args:
+        texts: title and text of each.
     """
     encoder = tokenizer()
-    for title, texts in articles_of_part(part):
-        text = "\n\n".join(texts)
+    for title, text in texts:
         found = encoder.encode(text)
         for start in range(0, len(found.ids) - ROW + 1, ROW):
             first, last = found.offsets[start], found.offsets[start + ROW - 1]

@@ -5,15 +5,11 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from data import ROW
-from model import tokenizer
+from data import Record, rows
 
 PARTS = 3
 """Calibration, deployment and evaluation."""
-
-Record = dict[str, Any]
 
 
 def calibration_rows() -> list[Record]:
@@ -32,15 +28,6 @@ def evaluation_rows() -> list[Record]:
 
 
 def _rows_of_part(part: int) -> Iterator[Record]:
-    """Every third module from number `part` on, in order of their names, cut every `ROW` tokens."""
-    encoder = tokenizer()
-    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[part::PARTS]:
-        text = path.read_text(encoding="utf-8")
-        found = encoder.encode(text)
-        for start in range(0, len(found.ids) - ROW + 1, ROW):
-            first, last = found.offsets[start], found.offsets[start + ROW - 1]
-            yield {
-                "input_ids": found.ids[start : start + ROW],
-                "text": text[first[0] : last[1]],
-                "title": path.stem,
-            }
+    """Of every third module from number `part` on, in order of their names."""
+    paths = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[part::PARTS]
+    return rows((path.stem, path.read_text(encoding="utf-8")) for path in paths)
