@@ -9,6 +9,7 @@ from quantflow.artifacts.om_run import ProbeAnswer
 from quantflow.ascend.probe_cases import ProbeCase, probe_cases
 from quantflow.ascend.probe_model import INPUT
 from quantflow.ascend.probes import judge_probe
+from quantflow.ascend.run_atc import find_om
 from quantflow.config import Config
 from quantflow.progress import Progress
 from quantflow.runtime.om_model import OmModel
@@ -57,18 +58,15 @@ def answer_text(answer: ProbeAnswer) -> str:
     return answer.answer or "none of the known answers"
 
 
-def probe_files(
-    folder: Path, find: Callable[[Path, str], Path | None]
-) -> list[tuple[ProbeCase, Path]]:
+def probe_files(folder: Path) -> list[tuple[ProbeCase, Path]]:
     """The probes whose .om files are there.
 
     Args:
         folder: `50_om`.
-        find: the .om file of a name in a folder, or None.
     """
     found = list[tuple[ProbeCase, Path]]()
     for case in probe_cases():
-        path = find(folder, case.name) or find(folder / "probes", case.name)
+        path = find_om(folder / case.name) or find_om(folder / "probes" / case.name)
         if path is not None:
             found.append((case, path))
     return found

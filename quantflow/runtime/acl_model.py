@@ -19,6 +19,7 @@ from quantflow.errors import QuantflowError, fail
 from quantflow.printable import printable, shown
 from quantflow.runtime.acl_calls import AclCalls
 from quantflow.runtime.om_boundary import MOST, OmTensor, check_described, in_order
+from quantflow.runtime.om_model import OmModel
 from quantflow.runtime.runner import Feeds
 
 _DTYPES: Final = {
@@ -36,7 +37,7 @@ _TO_DEVICE, _TO_HOST = 1, 2
 _loaded: list[AclModel] = []
 
 
-class AclModel:
+class AclModel(OmModel):
     """A model on an NPU; a process holds one, for pyACL's state is that of the process.
 
     Args:
@@ -54,7 +55,6 @@ class AclModel:
             raise RuntimeError("this process holds an .om model already")
         self._path = path
         self._acl = AclCalls(path)
-        self._last_ms = float("nan")
         self._held = ExitStack()
         try:
             self._load(device)
@@ -64,31 +64,6 @@ class AclModel:
             raise
         _loaded.append(self)
 
-    @property
-    def inputs(self) -> tuple[OmTensor, ...]:
-        """In the order of the .om."""
-        return self._inputs
-
-    @property
-    def described(self) -> tuple[OmTensor, ...]:
-        """The outputs, in the order of the .om."""
-        return self._described
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the values that `run` returns."""
-        return tuple(tensor.name for tensor in self._described)
-
-    @property
-    def device(self) -> str:
-        """The chip that pyACL names, and the device's number."""
-        return self._device
-
-    @property
-    def last_ms(self) -> float:
-        """Milliseconds that the last ``acl.mdl.execute`` took; NaN before the first."""
-        return self._last_ms
-
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
         """Run once; returns every output by name.
 
@@ -97,15 +72,15 @@ class AclModel:
         """
         if self not in _loaded:  # what it would copy to is no longer its own
             raise RuntimeError("the model is closed")
-        arrays = in_order(feeds, self._inputs, self._path)
+        arrays = in_order(feeds, self.inputs, self._path)
         for array, place in zip(arrays, self._sources, strict=True):
             size = array.nbytes
             self._acl.do("rt.memcpy", place, size, array.ctypes.data, size, _TO_DEVICE)
         start = time.perf_counter()
         self._acl.do("mdl.execute", self._model, self._given, self._taken)
-        self._last_ms = (time.perf_counter() - start) * 1e3
+        self.last_ms = (time.perf_counter() - start) * 1e3
         values = dict[str, NDArray[Any]]()
-        for tensor, place in zip(self._described, self._results, strict=True):
+        for tensor, place in zip(self.described, self._results, strict=True):
             array = np.empty(tensor.shape, tensor.dtype)
             size = array.nbytes
             self._acl.do("rt.memcpy", array.ctypes.data, size, place, size, _TO_HOST)
@@ -118,12 +93,6 @@ class AclModel:
             _loaded.remove(self)
         self._held.close()
 
-    def __enter__(self) -> AclModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _load(self, device: int) -> None:
         acl, held, path = self._acl, self._held, self._path
         acl.do("init")
@@ -132,17 +101,17 @@ class AclModel:
         held.callback(acl.do, "rt.reset_device", device)
         context = acl.do("rt.create_context", device)
         held.callback(acl.do, "rt.destroy_context", context)
-        self._device = f"{self._soc_name()}, device {device}"
+        self.device = f"{self._soc_name()}, device {device}"
         self._model = acl.do("mdl.load_from_file", path)
         held.callback(acl.do, "mdl.unload", self._model)
         description = acl.make("mdl.create_desc")
         held.callback(acl.do, "mdl.destroy_desc", description)
         acl.do("mdl.get_desc", description, self._model)
-        self._inputs = self._describe(description, "input")
-        self._described = self._describe(description, "output")
-        check_described(self._inputs, self._described, path)
-        self._given, self._sources = self._dataset(self._inputs)
-        self._taken, self._results = self._dataset(self._described)
+        self.inputs = self._describe(description, "input")
+        self.described = self._describe(description, "output")
+        check_described(self.inputs, self.described, path)
+        self._given, self._sources = self._dataset(self.inputs)
+        self._taken, self._results = self._dataset(self.described)
 
     def _soc_name(self) -> str:
         name = self._acl.ask("get_soc_name") if self._acl.has("get_soc_name") else None

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from quantflow.errors import QuantflowError, fail
 from quantflow.printable import raised, shown
 from quantflow.runtime.om_boundary import OmTensor, check_described, in_order, kind_text
+from quantflow.runtime.om_model import OmModel
 from quantflow.runtime.runner import Feeds
 
 _FIX = "see ~/ascend/log; npu-smi info shows the device"
 
 
-class AisBenchModel:
+class AisBenchModel(OmModel):
     """A model in an InferSession.
 
     Args:
@@ -31,8 +32,7 @@ class AisBenchModel:
     """
 
     def __init__(self, path: str, device: int = 0) -> None:
-        self._path, self._device = path, f"device {device}, as ais_bench says"
-        self._last_ms = float("nan")
+        self._path, self.device = path, f"device {device}, as ais_bench says"
         try:
             from ais_bench.infer.interface import InferSession
         except Exception as error:
@@ -41,9 +41,9 @@ class AisBenchModel:
         self._session: Any = None
         try:
             self._session = InferSession(device, path)
-            self._inputs = _described(self._session.get_inputs())
-            self._described = _described(self._session.get_outputs())
-            check_described(self._inputs, self._described, path)
+            self.inputs = _described(self._session.get_inputs())
+            self.described = _described(self._session.get_outputs())
+            check_described(self.inputs, self.described, path)
         except QuantflowError:
             self.close()
             raise
@@ -51,46 +51,21 @@ class AisBenchModel:
             self.close()
             self._failed("InferSession", error)
 
-    @property
-    def inputs(self) -> tuple[OmTensor, ...]:
-        """In the order of the .om."""
-        return self._inputs
-
-    @property
-    def described(self) -> tuple[OmTensor, ...]:
-        """The outputs, in the order of the .om."""
-        return self._described
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the values that `run` returns."""
-        return tuple(tensor.name for tensor in self._described)
-
-    @property
-    def device(self) -> str:
-        """The device's number; ais_bench does not name the chip."""
-        return self._device
-
-    @property
-    def last_ms(self) -> float:
-        """Milliseconds of the last execution, as ais_bench counts them; NaN before the first."""
-        return self._last_ms
-
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
         """Run once; returns every output by name.
 
         Raises:
             QuantflowError: QF211 for arrays that are not the .om's inputs, QF621.
         """
-        arrays = in_order(feeds, self._inputs, self._path)
+        arrays = in_order(feeds, self.inputs, self._path)
         try:
             values = [np.asarray(x) for x in self._session.infer(arrays, mode="static")]
-            self._last_ms = _milliseconds(self._session.summary().exec_time_list[-1])
+            self.last_ms = _milliseconds(self._session.summary().exec_time_list[-1])
         except Exception as error:
             self._failed("infer", error)
-        if len(values) != len(self._described):
-            self._odd(f"{len(values)} outputs, not {len(self._described)}")
-        for value, tensor in zip(values, self._described, strict=True):
+        if len(values) != len(self.described):
+            self._odd(f"{len(values)} outputs, not {len(self.described)}")
+        for value, tensor in zip(values, self.described, strict=True):
             given, wanted = (str(value.dtype), value.shape), (tensor.dtype, tensor.shape)
             if given != wanted:
                 told = f"{kind_text(*given)}, which the .om describes as {kind_text(*wanted)}"
@@ -106,12 +81,6 @@ class AisBenchModel:
                 release()
         except Exception as error:
             self._failed("free_resource", error)
-
-    def __enter__(self) -> AisBenchModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _failed(self, call: str, error: Exception) -> NoReturn:
         what = f"ais_bench's {call} raised {raised(error)}"

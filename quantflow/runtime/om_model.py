@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
 
@@ -17,41 +18,40 @@ OmBackend = Literal["acl", "ais_bench"]
 _BACKENDS: tuple[OmBackend, ...] = ("acl", "ais_bench")
 
 
-class OmModel(Protocol):
-    """A loaded model; a `Runner` that tells what ran it and how long that took."""
+class OmModel(ABC):
+    """A loaded model; a `Runner` that tells what ran it and how long that took.
 
-    @property
-    def inputs(self) -> tuple[OmTensor, ...]:
-        """In the order of the .om."""
-        ...
+    Attributes:
+        inputs: in the order of the .om.
+        described: the outputs, in the order of the .om.
+        device: what the backend says that it runs on.
+        last_ms: milliseconds of the last execution on the device, copies to and from it left out;
+            NaN before the first.
+    """
 
-    @property
-    def described(self) -> tuple[OmTensor, ...]:
-        """The outputs, in the order of the .om."""
-        ...
+    inputs: tuple[OmTensor, ...]
+    described: tuple[OmTensor, ...]
+    device: str
+    last_ms: float = float("nan")
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the values that `run` returns."""
-        ...
+        return tuple(tensor.name for tensor in self.described)
 
-    @property
-    def device(self) -> str:
-        """What the backend says that it runs on."""
-        ...
-
-    @property
-    def last_ms(self) -> float:
-        """Milliseconds of the last execution on the device, copies to and from it left out."""
-        ...
-
+    @abstractmethod
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
         """Run once on arrays of the .om's static shapes; returns every output by name."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Give back what it holds, also after an error; a second time does nothing."""
-        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def installed_backends() -> list[OmBackend]:

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from quantflow.errors import Problem, QuantflowError, fail
 from quantflow.printable import raised
 from quantflow.runtime.end_with_parent import end_with_parent
-from quantflow.runtime.om_boundary import OmTensor
-from quantflow.runtime.om_model import OmBackend, load_om
+from quantflow.runtime.om_model import OmBackend, OmModel, load_om
 from quantflow.runtime.runner import Feeds
 
 ANSWER_S = 600.0
@@ -35,8 +34,8 @@ _LEAVE_S = 20.0
 """Seconds that the process has to give back what it holds."""
 
 
-class OmProcess:
-    """An `OmModel` that runs elsewhere.
+class OmProcess(OmModel):
+    """A model that runs elsewhere.
 
     Args:
         path: of the .om.
@@ -55,37 +54,11 @@ class OmProcess:
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
-        self._last_ms = float("nan")
         try:
-            self._inputs, self._described, self._device = self._answer()
+            self.inputs, self.described, self.device = self._answer()
         except BaseException:
             self.close()
             raise
-
-    @property
-    def inputs(self) -> tuple[OmTensor, ...]:
-        """In the order of the .om."""
-        return self._inputs
-
-    @property
-    def described(self) -> tuple[OmTensor, ...]:
-        """The outputs, in the order of the .om."""
-        return self._described
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the values that `run` returns."""
-        return tuple(tensor.name for tensor in self._described)
-
-    @property
-    def device(self) -> str:
-        """What the backend says that it runs on."""
-        return self._device
-
-    @property
-    def last_ms(self) -> float:
-        """Milliseconds of the last execution on the device; NaN before the first."""
-        return self._last_ms
 
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
         """Run once; returns every output by name.
@@ -95,7 +68,7 @@ class OmProcess:
         """
         with suppress(OSError):  # of one that has ended; there is no answer then
             self._connection.send(dict(feeds))
-        values, self._last_ms = self._answer()
+        values, self.last_ms = self._answer()
         return values
 
     def close(self) -> None:
@@ -107,12 +80,6 @@ class OmProcess:
             self._process.kill()
             self._process.join()
         self._connection.close()
-
-    def __enter__(self) -> OmProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _answer(self) -> Any:
         try:

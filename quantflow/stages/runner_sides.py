@@ -8,6 +8,7 @@ from pathlib import Path
 
 from quantflow.artifacts.side_by_side import SideBySide, SideInfo, SideKind
 from quantflow.ascend.om_file import read_om_header
+from quantflow.ascend.run_atc import find_om
 from quantflow.errors import fail
 from quantflow.evaluation.latency import measure_latency
 from quantflow.evaluation.probing import ask_probes, probe_files, probe_reasons
@@ -22,9 +23,6 @@ from quantflow.stages.ready import Ready, make_ready
 from quantflow.stages.side_by_side import CONVERT, Asked, compare_ready, side_of
 from quantflow.stages.stage import Context
 from quantflow.stages.stage_5_om import STAGE as OM
-
-_SUFFIXES = (".om", "_linux_x86_64.om", "_linux_aarch64.om")
-"""What atc appends to the name that it is given."""
 
 
 def compare_om(context: Context, texts: Sequence[str], asked: Asked, device: int) -> SideBySide:
@@ -59,7 +57,7 @@ def compare_om(context: Context, texts: Sequence[str], asked: Asked, device: int
         read_om_header(path)
         return OmProcess(str(path), backend, device)
 
-    answers = ask_probes(probe_files(folder, _om_file), open_om, context.config, context.progress)
+    answers = ask_probes(probe_files(folder), open_om, context.config, context.progress)
     sides, models = list[Side](), list[tuple[str, OmProcess]]()
     with ExitStack() as opened:
         for text in texts:
@@ -128,12 +126,7 @@ def _om_side(
 
 
 def _own_files(folder: Path, bucket: str) -> dict[SideKind, Path | None]:
-    return {"om_fp16": _om_file(folder, f"{bucket}_fp16"), "om_int8": _om_file(folder, bucket)}
-
-
-def _om_file(folder: Path, name: str) -> Path | None:
-    paths = (folder / f"{name}{suffix}" for suffix in _SUFFIXES)
-    return next((path for path in paths if path.is_file()), None)
+    return {"om_fp16": find_om(folder / f"{bucket}_fp16"), "om_int8": find_om(folder / bucket)}
 
 
 def _there(own: Mapping[SideKind, Path | None], kind: SideKind, folder: Path) -> Path:
