@@ -90,17 +90,12 @@ class Collected:
     def _failed(
         self, row: Conversion, planned: PlannedConversion, reason: str, folder: Path
     ) -> Conversion:
-        return Conversion(
-            name=planned.name,
-            bucket=planned.wanted.bucket,
-            kind=planned.wanted.kind,
-            status="failed",
-            reason=reason,
-            command=(printable(row.command[0]), *planned.arguments),
-            digest=planned.digest,
-            log=take_log(self._directory, planned.name, folder),
-            atc_version=printable(row.atc_version),
-            elsewhere=as_claimed(row.elsewhere),
+        return planned.came_to(printable(row.command[0]), "failed", reason).model_copy(
+            update={
+                "log": take_log(self._directory, planned.name, folder),
+                "atc_version": printable(row.atc_version),
+                "elsewhere": as_claimed(row.elsewhere),
+            }
         )
 
 

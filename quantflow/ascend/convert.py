@@ -9,7 +9,7 @@ from pathlib import Path
 from quantflow.artifacts.export_record import ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
 from quantflow.artifacts.om_record import Conversion, Finding, OmRecord, OmStatus, worst_status
-from quantflow.ascend.convert_all import conversion_of, convert_all
+from quantflow.ascend.convert_all import convert_all
 from quantflow.ascend.convert_one import log_name, not_as_verified, set_aside
 from quantflow.ascend.environment import environment_findings, find_atc
 from quantflow.ascend.handover import SCRIPT, write_handover
@@ -72,6 +72,7 @@ def convert(
     int8 = any(is_int8(bucket) for bucket in export.buckets)
     common = list(common_findings(loaded, int8=int8))
     findings = [*environment_findings(executable, os.environ), *common] if start_atc else common
+    configured = loaded.config.atc.executable
     found: dict[str, Conversion] = {}
     left = list[PlannedConversion]()
     for plan in planned:
@@ -81,10 +82,10 @@ def convert(
         if there is not None:
             found[plan.name] = there
         elif reason:
-            found[plan.name] = conversion_of(loaded, plan, "refused", reason)
+            found[plan.name] = plan.came_to(configured, "refused", reason)
         elif executable is None:
             missing = ATC_NOT_FOUND if start_atc else "not among what was converted elsewhere"
-            found[plan.name] = conversion_of(loaded, plan, "not-converted", missing)
+            found[plan.name] = plan.came_to(configured, "not-converted", missing)
         else:
             left.append(plan)
     if executable is not None:

@@ -59,7 +59,7 @@ def convert_all(
             on_line=on_line,
             stop=stop,
         )
-        blank = conversion_of(loaded, plan, cast(OmStatus, result.status), result.reason)
+        blank = plan.came_to(loaded.config.atc.executable, cast(OmStatus, result.status))
         return blank.model_copy(update=result._asdict())
 
     running: dict[str, str] = {}
@@ -81,18 +81,3 @@ def convert_all(
         done[conversion.name] = conversion
         tell()
     return done
-
-
-def conversion_of(
-    loaded: LoadedConfig, plan: PlannedConversion, status: OmStatus, reason: str
-) -> Conversion:
-    """A conversion without a file."""
-    return Conversion(
-        name=plan.name,
-        bucket=plan.wanted.bucket,
-        kind=plan.wanted.kind,
-        status=status,
-        reason=reason,
-        command=(loaded.config.atc.executable, *plan.arguments),
-        digest=plan.digest,
-    )

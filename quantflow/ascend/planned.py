@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from quantflow.artifacts.export_record import BucketFiles, ExportRecord
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.om_record import ConversionKind
+from quantflow.artifacts.om_record import Conversion, ConversionKind, OmStatus
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.ascend.command import planned_arguments
 from quantflow.ascend.preflight import is_int8
@@ -60,6 +60,14 @@ class WantedConversion:
         """
         return planned_arguments(loaded, self.files, own_options=self.kind != "probe")
 
+    def command(self, loaded: LoadedConfig) -> tuple[str, ...]:
+        """The configured atc with these arguments.
+
+        Raises:
+            QuantflowError: as `arguments`.
+        """
+        return (loaded.config.atc.executable, *self.arguments(loaded))
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedConversion:
@@ -81,6 +89,23 @@ class PlannedConversion:
     def name(self) -> str:
         """Name of the conversion and of its .om file, without suffix."""
         return self.wanted.name
+
+    def came_to(self, executable: str, status: OmStatus, reason: str = "") -> Conversion:
+        """What came of it, without a file.
+
+        Args:
+            executable: atc, as it was called or would be.
+            status, reason: of the conversion.
+        """
+        return Conversion(
+            name=self.name,
+            bucket=self.wanted.bucket,
+            kind=self.wanted.kind,
+            status=status,
+            reason=reason,
+            command=(executable, *self.arguments),
+            digest=self.digest,
+        )
 
 
 def wanted_conversions(

@@ -61,19 +61,15 @@ def take_over(
                 _refuse(om, problem)
     except OSError as error:
         _refuse(om, f"it cannot be taken over: {error.strerror}")
-    return Conversion(
-        name=planned.name,
-        bucket=planned.wanted.bucket,
-        kind=planned.wanted.kind,
-        status="converted",
-        command=(printable(row.command[0]), *planned.arguments),
-        digest=planned.digest,
-        om=om,
-        sha256=row.sha256,
-        size=size,
-        log=take_log(source, planned.name, folder),
-        atc_version=printable(row.atc_version),
-        elsewhere=as_claimed(row.elsewhere) if row.elsewhere else None,
+    return planned.came_to(printable(row.command[0]), "converted").model_copy(
+        update={
+            "om": om,
+            "sha256": row.sha256,
+            "size": size,
+            "log": take_log(source, planned.name, folder),
+            "atc_version": printable(row.atc_version),
+            "elsewhere": as_claimed(row.elsewhere) if row.elsewhere else None,
+        }
     )
 
 

@@ -80,7 +80,7 @@ def planned_conversion(context: Context) -> PlannedConversion | None:
     wanted = list(wanted_conversions(loaded.config.atc, export, export_dir, out_dir))
     return PlannedConversion(
         directory=out_dir,
-        commands={x.name: (loaded.config.atc.executable, *x.arguments(loaded)) for x in wanted},
+        commands={x.name: x.command(loaded) for x in wanted},
         probes=frozenset(x.name for x in wanted if x.kind == "probe"),
         findings=tuple(findings),
         atc=atc,

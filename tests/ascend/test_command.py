@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from quantflow.artifacts.model_record import ModelRecord, TensorInfo
-from quantflow.ascend.command import in_graph_order, planned_arguments
+from quantflow.ascend.command import in_graph_order
+from quantflow.ascend.planned import WantedConversion
 from quantflow.errors import QuantflowError
 
 from .conftest import Configure, Export
 
 
 def arguments(export: Export, configure: Configure, **options: Any) -> list[str]:
-    command = planned_arguments(configure(options=options), export.record.buckets[0])
+    bucket = export.record.buckets[0]
+    wanted = WantedConversion("int8", bucket.name, export.directory, bucket)
+    command = wanted.command(configure(options=options))
     assert command[0] == "atc-of-this-test"
     return list(command[1:])
 
