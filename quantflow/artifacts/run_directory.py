@@ -25,6 +25,8 @@ from quantflow.errors import QuantflowError, fail
 MANIFEST = "stage.json"
 JOURNAL = "journal.jsonl"
 """What a stage wrote down on the way, so that it goes on after a kill; gone when it is finished."""
+FINISHED = "finished"
+"""Folder of what a stage finished on the way, as large files; the stage removes it at its end."""
 EDITABLE = {"30_sweep": ("plan.json",)}
 """Files that a person may change, by stage: they are no part of its digest, and whoever reads them
 names them among its own inputs."""
@@ -126,7 +128,7 @@ class RunDirectory:
         """A folder to write a stage into; it becomes the stage's folder at the end.
 
         It is empty, unless an earlier attempt at the very same work was interrupted: then it holds
-        the journal that the attempt left, if it is not to be done `afresh`.
+        the journal or `FINISHED` that the attempt left, if it is not to be done `afresh`.
         """
         partial, former = self._partial(stage), self._former(stage)
         shutil.rmtree(former, ignore_errors=True)
@@ -256,12 +258,12 @@ class RunDirectory:
 
 
 def _clear(partial: Path, keep: str) -> None:
-    """Empty the folder of an attempt, but for the journal of one that was made from `keep`."""
+    """Empty the folder of an attempt, but for what one left that was made from `keep`."""
     attempt = partial / _ATTEMPT
     same = attempt.is_file() and attempt.read_text() == keep
     if not same:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         write_atomically(attempt, keep.encode())
-    for path in (x for x in partial.iterdir() if x.name not in _UNFINISHED):
+    for path in (x for x in partial.iterdir() if x.name not in (*_UNFINISHED, FINISHED)):
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -12,6 +12,7 @@ from quantflow.artifacts.om_record import Conversion, Finding, OmRecord, OmStatu
 from quantflow.ascend.convert_all import convert_all
 from quantflow.ascend.convert_one import log_name, not_as_verified, set_aside
 from quantflow.ascend.environment import environment_findings, find_atc
+from quantflow.ascend.finished import remove_finished, take_finished
 from quantflow.ascend.handover import SCRIPT, write_handover
 from quantflow.ascend.manifest import write_manifest
 from quantflow.ascend.planned import PROBES, PlannedConversion, wanted_conversions
@@ -48,7 +49,8 @@ def convert(
 
     A model counts as `converted` only after exit code, success line and .om file agreed. Without
     atc it is `not-converted`. One that preflight finds an error in is `refused`, and atc is not
-    started. `manifest.json` says which files came of it.
+    started. What an interrupted attempt finished is not done again. `manifest.json` says which
+    files came of it.
 
     Args:
         loaded: the configuration.
@@ -78,7 +80,8 @@ def convert(
     for plan in planned:
         own = list(_own_findings(loaded, plan, out_dir))
         findings += own
-        there, reason = take(plan, out_dir), _first_error([*common, *own])
+        there = take(plan, out_dir) or take_finished(plan, out_dir, loaded.config.target.chip)
+        reason = _first_error([*common, *own])
         if there is not None:
             found[plan.name] = there
         elif reason:
@@ -95,6 +98,7 @@ def convert(
         _or_former(conversion, plan, out_dir, spare) if plan in left else conversion
         for plan, conversion in zip(planned, checked, strict=True)
     )
+    remove_finished(out_dir)
     write_manifest(loaded, export, export_dir, out_dir, conversions)
     return OmRecord(
         status=worst_status(conversions), findings=tuple(findings), conversions=conversions

@@ -11,6 +11,7 @@ from quantflow.artifacts.om_record import Conversion, OmStatus
 from quantflow.ascend.at_once import at_once
 from quantflow.ascend.convert_one import Judges, convert_one
 from quantflow.ascend.error_places import error_places
+from quantflow.ascend.finished import put_aside
 from quantflow.ascend.interrupts import Stop
 from quantflow.ascend.judge_om import om_file_problem
 from quantflow.ascend.planned import PlannedConversion
@@ -27,7 +28,7 @@ def convert_all(
     out_dir: Path,
     progress: Progress,
 ) -> dict[str, Conversion]:
-    """Run atc for all that is left, `atc.parallel` at a time.
+    """Run atc for all that is left, `atc.parallel` at a time; what is done outlives a kill.
 
     Args:
         loaded: the configuration.
@@ -77,6 +78,7 @@ def convert_all(
 
     tell()
     for index, conversion in at_once(left, work, loaded.config.atc.parallel, on_line):
+        put_aside(conversion, out_dir)
         running.pop(left[index].name, None)
         done[conversion.name] = conversion
         tell()

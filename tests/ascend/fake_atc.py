@@ -61,6 +61,8 @@ with open("seen_outputs.txt", "a") as file:
 mode = {mode!r}
 if mode == "fp16-fails":
     mode = "refused" if arguments["output"].endswith("_fp16") else "good"
+elif mode == "fp16-hangs":
+    mode = "hangs" if arguments["output"].endswith("_fp16") else "good"
 elif mode == "one-fails":
     mode = "refused" if arguments["output"] == "batch1" else "good"
 print("ATC start working now, please wait for a moment.", flush=True)
