@@ -11,7 +11,9 @@ import onnx_ir as ir
 from _harness import Figure
 from _peers import PEERS, Feeds, FileRunner
 from _recovery import Job, context_of
+from pydantic import TypeAdapter
 
+from quantflow.artifacts.atomic import write_atomically
 from quantflow.artifacts.plan import PrecisionPlan
 from quantflow.artifacts.ranges_record import ClippingReport, RangesRecord
 from quantflow.artifacts.sample_set import SampleSet
@@ -74,6 +76,16 @@ class Row:
     cosine_mean: float
     cosine_min: float
     tasks: Mapping[str, Score] = field(default_factory=dict[str, Score])
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows that were kept."""
+    return TypeAdapter(list[Row]).validate_json(path.read_bytes())
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Keep rows."""
+    write_atomically(path, TypeAdapter(list[Row]).dump_json(list(rows), indent=1))
 
 
 def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:

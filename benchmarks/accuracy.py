@@ -14,8 +14,8 @@ do; a figure that leaves it counts as missed.
     python benchmarks/accuracy.py [--only MODEL] [--part table|recovery] [--directory DIR]
                                   [--plot FILE] [--json FILE]
 
-MODEL is minilm, minilm-classes, minilm-per-tensor, smollm2, smollm2-code or efficientnet; with a
-directory, what is there is used again.
+MODEL is minilm, minilm-classes, minilm-per-tensor, smollm2, smollm2-code or efficientnet. With a
+directory, what is there is used again, and of a model whose rows are there nothing is run.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from _harness import Figure, finish, parser
-from _precisions import Row, figures_of, table_rows
-from _recovery import JOBS, context_of, recovery_figures
+from _precisions import Row, figures_of, read_rows, table_rows, write_rows
+from _recovery import JOBS, Job, context_of, recovery_figures
 from rich.console import Console
 from rich.table import Table
 
@@ -60,11 +60,10 @@ def main() -> int:
         for name, job in JOBS.items():
             if chosen.only not in (None, name):
                 continue
-            for stage in (MODEL, SET, RANGES):
-                run_stage(context_of(job, directory), stage)
             if chosen.part != "recovery":
-                rows += table_rows(name, job, directory)
+                rows += rows_of(name, job, directory)
             if chosen.part != "table":
+                prepare(job, directory)
                 figures += recovery_figures(name, job, directory)
     if rows:
         print_table(rows)
@@ -72,6 +71,23 @@ def main() -> int:
         plot(rows, chosen.plot)
     figures = [*figures_of(rows, json.loads(EXPECTED.read_text())), *figures]
     return finish("Accuracy, held-out samples, emulated", figures, chosen.json)
+
+
+def rows_of(name: str, job: Job, directory: Path) -> list[Row]:
+    """The rows of a model, which are kept in the directory."""
+    kept = directory / f"{name}.rows.json"
+    if kept.is_file():
+        return read_rows(kept)
+    prepare(job, directory)
+    rows = list(table_rows(name, job, directory))
+    write_rows(kept, rows)
+    return rows
+
+
+def prepare(job: Job, directory: Path) -> None:
+    """Model, set and ranges of a job."""
+    for stage in (MODEL, SET, RANGES):
+        run_stage(context_of(job, directory), stage)
 
 
 def print_table(rows: Sequence[Row]) -> None:
@@ -105,11 +121,15 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     """Distance from fp32 of every way, a panel a model, with intervals."""
     models = list(dict.fromkeys(x.model for x in rows))
     most = max(sum(x.model == model for x in rows) for model in models)
+    across = min(len(models), 2)
+    down = -(-len(models) // across)
     pyplot: Any = plt  # partly untyped
     figure, panels = pyplot.subplots(
-        1, len(models), figsize=(6 * len(models), 0.35 * most + 1.2), squeeze=False
+        down, across, figsize=(6 * across, (0.3 * most + 1.2) * down), squeeze=False
     )
-    for panel, model in zip(panels[0], models, strict=True):
+    for panel in panels.flat[len(models) :]:
+        panel.set_axis_off()
+    for panel, model in zip(panels.flat, models, strict=False):
         some = [x for x in rows if x.model == model and x.way != "fp32"][::-1]
         damage = np.maximum([x.damage for x in some], LEAST_SHOWN)
         ends = np.array([[x.damage - x.low, x.high - x.damage] for x in some]).T

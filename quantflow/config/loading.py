@@ -12,7 +12,7 @@ from typing import Any, cast, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quantflow.config.paths import resolve_path
-from quantflow.config.sections import Config
+from quantflow.config.whole import Config
 from quantflow.errors import Problem, QuantflowError, did_you_mean
 from quantflow.target.chips import check_chip
 
