@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from quantflow.errors import QuantflowError, fail
 from quantflow.printable import raised, shown
 from quantflow.runtime.om_boundary import OmTensor, check_described, in_order, kind_text
-from quantflow.runtime.om_model import OmModel
+from quantflow.runtime.om_model import SEE_DEVICE, OmModel
 from quantflow.runtime.runner import Feeds
-
-_FIX = "see ~/ascend/log; npu-smi info shows the device"
 
 
 class AisBenchModel(OmModel):
@@ -84,10 +82,10 @@ class AisBenchModel(OmModel):
 
     def _failed(self, call: str, error: Exception) -> NoReturn:
         what = f"ais_bench's {call} raised {raised(error)}"
-        fail("QF621", what, where=self._path, fix=_FIX)
+        fail("QF621", what, where=self._path, fix=SEE_DEVICE)
 
     def _odd(self, what: str) -> NoReturn:
-        fail("QF621", f"ais_bench's infer gave {what}", where=self._path, fix=_FIX)
+        fail("QF621", f"ais_bench's infer gave {what}", where=self._path, fix=SEE_DEVICE)
 
 
 def _described(nodes: Sequence[Any]) -> tuple[OmTensor, ...]:

@@ -15,6 +15,9 @@ from quantflow.runtime.runner import Feeds
 OmBackend = Literal["acl", "ais_bench"]
 """pyACL, a part of CANN, or ais_bench, a tool upon it."""
 
+SEE_DEVICE = "see ~/ascend/log; npu-smi info shows the device"
+"""What to do where a device fails."""
+
 _BACKENDS: tuple[OmBackend, ...] = ("acl", "ais_bench")
 
 

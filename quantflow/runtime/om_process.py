@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from quantflow.errors import Problem, QuantflowError, fail
 from quantflow.printable import raised
 from quantflow.runtime.end_with_parent import end_with_parent
-from quantflow.runtime.om_model import OmBackend, OmModel, load_om
+from quantflow.runtime.om_model import SEE_DEVICE, OmBackend, OmModel, load_om
 from quantflow.runtime.runner import Feeds
 
 ANSWER_S = 600.0
 """Seconds after which a model that does not answer is given up: loading may take minutes."""
 
-_FIX = "see ~/ascend/log; npu-smi info shows the device"
 
 _LEAVE_S = 20.0
 """Seconds that the process has to give back what it holds."""
@@ -98,7 +97,7 @@ class OmProcess(OmModel):
 
     def _failed(self, how: str) -> NoReturn:
         what = f"the process that ran the model {how}"
-        fail("QF621", what, where=self._path, fix=_FIX)
+        fail("QF621", what, where=self._path, fix=SEE_DEVICE)
 
 
 def _serve(connection: Connection, path: str, backend: OmBackend, device: int) -> None:
@@ -124,7 +123,7 @@ def _serve(connection: Connection, path: str, backend: OmBackend, device: int) -
         _tell(connection, "bug", traceback.format_exc())
     except BaseException as error:  # the backend's own, such as SystemExit
         what = f"{raised(error)} ended the process that ran the model"
-        _tell(connection, "failed", [asdict(Problem("QF621", what, path, _FIX))])
+        _tell(connection, "failed", [asdict(Problem("QF621", what, path, SEE_DEVICE))])
 
 
 def _next(connection: Connection) -> Mapping[str, NDArray[Any]] | None:
