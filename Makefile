@@ -40,9 +40,10 @@ demo: env ## the whole chain on all-MiniLM-L6-v2 and real prose: model, set, ran
 	  echo "demo: exit code 3 is expected here: no atc on this machine, so nothing was converted."; \
 	elif [ $$code -ne 0 ]; then exit $$code; fi
 
-# Two processes; a file's tests stay together, for they share what is slow to make.
+# Two processes, in the order of tests/conftest.py; a file's tests stay together, for they share
+# what is slow to make.
 test: env ## run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: env ## run the tests that take longer than a minute
 	$(BIN)/python -m pytest -m slow $(ARGS)
