@@ -9,8 +9,13 @@ from hypothesis import settings
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
-LONGEST_FIRST = ("test_demo.py", "test_readme.py", "test_vision_chain.py")
-LONGEST_FIRST += ("test_pipeline_commands.py", "test_stage_3.py", "test_from_torch.py")
+LONGEST_FIRST = (
+    "test_demo.py",
+    "test_readme.py",
+    "test_pipeline_commands.py",
+    "test_stage_3.py",
+    "test_from_torch.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
