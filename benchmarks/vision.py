@@ -1,10 +1,10 @@
 """Convolutional networks in INT8: EfficientNet-Lite0, and PP-OCR's recogniser and detector.
 
 Each model goes through the stages as its calibration set says, by ranges alone, with the plan that
-the search finds, and once more with everything INT8 and ranges from minimum to maximum, which is what a plain
-quantizer does. Both are the deploy files themselves, lowered to integer operators, against fp32 on
-the evaluation samples: 480 views of 105 pictures, 200 lines, 48 pages. Nothing is timed. What the
-optimization recovers is in `accuracy.py`.
+the search finds, and once more with everything INT8 and ranges from minimum to maximum, which is
+what a plain quantizer does. Both are the deploy files themselves, lowered to integer operators,
+against fp32 on the evaluation samples: 480 views of 105 pictures, 200 lines, 48 pages. Nothing is
+timed. What the optimization recovers is in `accuracy.py`.
 
     make models data
     python benchmarks/vision.py [--json FILE] [--only efficientnet] [--directory runs]
