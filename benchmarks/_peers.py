@@ -1,9 +1,15 @@
-"""Other quantizers on the same float model and the same calibration samples."""
+"""Other quantizers on the same float model and the same calibration samples.
+
+Each runs in a process of its own, for some keep every activation of every sample: what a process
+holds is limited to `MOST_MEMORY` of the machine's, and asking for more is a failure of the peer.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +79,52 @@ PEERS: dict[str, Peer] = {
     "NNCF": _nncf,
 }
 """By the name in the table."""
+
+MOST_MEMORY = 0.7
+"""Share of the machine's memory that a peer may take."""
+
+
+def quantize(
+    peer: str, model: Path, batches: Sequence[Feeds], output: Path, *, transformer: bool
+) -> str:
+    """Let a peer write its QDQ model.
+
+    Args:
+        peer: one of `PEERS`.
+        model: the static float model.
+        batches: of the calibration samples.
+        output: where the QDQ model goes.
+        transformer: whether it is one.
+
+    Returns:
+        What went wrong, or empty.
+    """
+    context = get_context("spawn")
+    told, telling = context.Pipe(duplex=False)
+    arguments = telling, peer, model, batches, output, transformer
+    process = context.Process(target=_quantize, args=arguments)
+    process.start()
+    telling.close()
+    try:
+        return str(told.recv())
+    except EOFError:
+        process.join()
+        return f"its process ended with {process.exitcode}"
+    finally:
+        process.join()
+
+
+def _quantize(
+    telling: Any, peer: str, model: Path, batches: Sequence[Feeds], output: Path, transformer: bool
+) -> None:
+    most = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * MOST_MEMORY)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    try:
+        PEERS[peer](model, batches, output, transformer)
+    except Exception as error:  # whatever another tool raises is its result
+        telling.send(f"{type(error).__name__}: {error}")
+    else:
+        telling.send("")
 
 
 class FileRunner:

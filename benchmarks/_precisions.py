@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 from _harness import Figure
-from _peers import PEERS, Feeds, FileRunner
+from _peers import PEERS, Feeds, FileRunner, quantize
 from _recovery import Job, context_of
 from pydantic import TypeAdapter
 
@@ -246,14 +246,13 @@ class Bench:
         save_model(v.model, float_model)
         roles = {layer.role for layer in v.record.layers}
         batches = list(self._batches())
-        for peer, quantize in PEERS.items():
+        for peer in PEERS:
             output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
-            transformer = "qkv" in roles
-            try:
-                quantize(float_model, batches, output, transformer)
+            problem = quantize(peer, float_model, batches, output, transformer="qkv" in roles)
+            if problem:
+                print(f"{self.name}, {peer}: {problem}", file=sys.stderr, flush=True)
+            else:
                 yield self.judged(peer, FileRunner(output), None)
-            except Exception as error:  # whatever another tool raises is its result
-                print(f"{self.name}, {peer}: {type(error).__name__}: {error}", file=sys.stderr)
 
     def _batches(self) -> Iterator[Feeds]:
         samples = SampleSet(self.context.folder("10_set") / "calibration")

@@ -109,6 +109,9 @@ INT8_DOWN = ", ".join(
 )
 """Layers of SmolLM2 whose FFN output stays INT8 where 85% of MACs have to."""
 
+LAST_OUTPUTS = '{pattern="*.layers.[12][0-9].self_attn.o_proj"}'
+"""The output projections of layers 10 to 29."""
+
 FFN_OUTPUTS = (
     Plan(
         "22 of 30 FFN outputs in fp16",
@@ -121,9 +124,9 @@ FFN_OUTPUTS = (
         (Target("perplexity rise", 0.03, "at most"), Target("INT8 share of MACs", 0.85)),
     ),
     Plan(
-        "all FFN outputs in fp16",
+        "all FFN outputs and 20 output projections in fp16",
         (
-            f"plan.pins=[{ALL_DOWN}]",
+            f"plan.pins=[{ALL_DOWN}, {LAST_OUTPUTS}]",
             'plan.policy="none"',
             "budget.perplexity_rise_fraction=0.01",
             "budget.int8_mac_fraction=0.75",
