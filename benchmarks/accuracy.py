@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -42,6 +43,9 @@ from quantflow.stages.stage_2_ranges import STAGE as RANGES
 
 LEAST_SHOWN = 1e-7
 """Distance from fp32 that the plot begins with."""
+
+LONGEST_LINE = 38
+"""Letters beside a bar."""
 
 EXPECTED = Path(__file__).with_name("expected_accuracy.json")
 
@@ -125,7 +129,11 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     down = -(-len(models) // across)
     pyplot: Any = plt  # partly untyped
     figure, panels = pyplot.subplots(
-        down, across, figsize=(6 * across, (0.3 * most + 1.2) * down), squeeze=False
+        down,
+        across,
+        figsize=(6 * across, (0.35 * most + 1) * down),
+        squeeze=False,
+        layout="constrained",
     )
     for panel in panels.flat[len(models) :]:
         panel.set_axis_off()
@@ -135,10 +143,9 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         ends = np.array([[x.damage - x.low, x.high - x.damage] for x in some]).T
         panel.barh(range(len(some)), damage, xerr=np.maximum(ends, 0), color="#4c78a8")
         panel.set_xscale("log")  # from fp16 to the worst way it is five decades
-        panel.set_yticks(range(len(some)), [x.way for x in some])
-        panel.set_xlabel(f"distance from fp32 ({some[0].metric}), with 95% interval")
-        panel.set_title(model)
-    figure.tight_layout()
+        panel.set_yticks(range(len(some)), [fill(x.way, LONGEST_LINE) for x in some])
+        panel.set_xlabel(f"{some[0].metric}: distance from fp32")
+        panel.set_title(f"{model}, 95% intervals")
     figure.savefig(path, metadata={"Date": None})
 
 
