@@ -11,10 +11,10 @@ settings.load_profile("no deadline")
 
 LONGEST_FIRST = (
     "test_demo.py",
-    "test_readme.py",
     "test_pipeline_commands.py",
     "test_stage_3.py",
     "test_from_torch.py",
+    "test_readme.py",
 )
 
 

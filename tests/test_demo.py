@@ -27,6 +27,7 @@ SMALL = (
     "--set", "plan.samples=8", "--set", "budget.cosine_mean=0.99",
     "--set", "optimize.smoothing=false", "--set", "optimize.rounding=false",
     "--set", "optimize.bias_correction=false",
+    "--set", "runtime.threads=1",  # another process tests beside it
 )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_bytes(demo: Path, tmp_p
     assert contents(directory) == contents(demo)
 
 
+@pytest.mark.slow
 def test_the_drift_gate_refuses_code_for_prose(tmp_path: Path) -> None:
     config = CONFIG.with_name("code.toml")
     run = f'run.directory="{tmp_path / "run"}"'
