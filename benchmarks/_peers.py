@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ MOST_MEMORY = 0.7
 
 def quantize(
     peer: str, model: Path, batches: Sequence[Feeds], output: Path, *, transformer: bool
-) -> str:
+) -> None:
     """Let a peer write its QDQ model.
 
     Args:
@@ -96,8 +97,8 @@ def quantize(
         output: where the QDQ model goes.
         transformer: whether it is one.
 
-    Returns:
-        What went wrong, or empty.
+    Raises:
+        RuntimeError: says what went wrong.
     """
     context = get_context("spawn")
     told, telling = context.Pipe(duplex=False)
@@ -105,13 +106,14 @@ def quantize(
     process = context.Process(target=_quantize, args=arguments)
     process.start()
     telling.close()
-    try:
-        return str(told.recv())
-    except EOFError:
-        process.join()
-        return f"its process ended with {process.exitcode}"
-    finally:
-        process.join()
+    problem: str | None = None
+    with suppress(EOFError):  # it ended without a word
+        problem = told.recv()
+    process.join()
+    if problem is None:
+        problem = f"its process ended with {process.exitcode}"
+    if problem:
+        raise RuntimeError(problem)
 
 
 def _quantize(

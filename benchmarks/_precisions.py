@@ -248,11 +248,11 @@ class Bench:
         batches = list(self._batches())
         for peer in PEERS:
             output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
-            problem = quantize(peer, float_model, batches, output, transformer="qkv" in roles)
-            if problem:
-                print(f"{self.name}, {peer}: {problem}", file=sys.stderr, flush=True)
-            else:
+            try:
+                quantize(peer, float_model, batches, output, transformer="qkv" in roles)
                 yield self.judged(peer, FileRunner(output), None)
+            except Exception as error:  # whatever another tool raises is its result
+                print(f"{self.name}, {peer}: {error}", file=sys.stderr, flush=True)
 
     def _batches(self) -> Iterator[Feeds]:
         samples = SampleSet(self.context.folder("10_set") / "calibration")

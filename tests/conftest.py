@@ -1,7 +1,5 @@
 """What all tests share."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
 
@@ -22,4 +20,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: at the end, one process would wait for the other."""
     last = len(LONGEST_FIRST)
     place = {name: number for number, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place.get(Path(item.path).name, last))
+    items.sort(key=lambda item: place.get(item.path.name, last))

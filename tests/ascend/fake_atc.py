@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -203,3 +206,16 @@ def process_is_gone(pid: int) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def send(children: Path, signals: list[signal.Signals]) -> None:
+    """Signals to this process, once atc has started its child, and then a second apart."""
+
+    def work() -> None:
+        while not (children.exists() and children.read_text().endswith("\n")):
+            time.sleep(0.05)
+        for number in signals:
+            os.kill(os.getpid(), number)
+            time.sleep(1)
+
+    threading.Thread(target=work, daemon=True).start()

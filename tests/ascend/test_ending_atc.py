@@ -21,20 +21,7 @@ from quantflow.ascend.output_lines import Stopped, lines_until
 
 from . import fake_atc
 from .conftest import Configure, Export
-from .fake_atc import process_is_gone, run_script
-
-
-def send(children: Path, signals: list[signal.Signals]) -> None:
-    """Signals to this process, once atc has started its child, and then a second apart."""
-
-    def work() -> None:
-        while not (children.exists() and children.read_text().endswith("\n")):
-            time.sleep(0.05)
-        for number in signals:
-            os.kill(os.getpid(), number)
-            time.sleep(1)
-
-    threading.Thread(target=work, daemon=True).start()
+from .fake_atc import process_is_gone, run_script, send
 
 
 @pytest.mark.parametrize(

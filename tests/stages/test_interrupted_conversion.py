@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +27,7 @@ def interrupted(
     partial = run.root / "50_om.partial"
     monkeypatch.setattr("quantflow.ascend.run_atc._GRACE_S", 1.0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=interrupt_when, args=[(partial / "children.txt").is_file]).start()
+    fake_atc.send(partial / "children.txt", [signal.SIGINT])
     try:
         with pytest.raises(KeyboardInterrupt):
             run_stages("50_om")
@@ -40,13 +36,6 @@ def interrupted(
     assert not run.folder("50_om").exists()
     fake_atc.install(tmp_path / "bin", "good")
     return partial
-
-
-def interrupt_when(there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not there() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 def converted_now(run: RunDirectory) -> list[str]:
