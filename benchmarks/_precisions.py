@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import onnx_ir as ir
 from _harness import Figure
 from _peers import PEERS, Feeds, FileRunner, quantize
-from _recovery import Job, context_of
+from _recovery import Job, context_of, overrides_of
 from pydantic import TypeAdapter
 
 from quantflow.artifacts.atomic import write_atomically
@@ -88,39 +89,61 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
     write_atomically(path, TypeAdapter(list[Row]).dump_json(list(rows), indent=1))
 
 
-def table_rows(name: str, job: Job, directory: Path) -> Iterator[Row]:
-    """Every row of one model whose ranges are there.
+def table_ways(name: str, job: Job, directory: Path) -> dict[str, Callable[[str], Row | None]]:
+    """All ways to run one model whose ranges are there, in the order to go by.
 
     Args:
         name: of the model.
         job: how it is quantized.
         directory: of the runs.
+
+    Returns:
+        what makes the row of a way, given its name; None comes of a peer that failed.
     """
-    plain = context_of(job, directory, [f"optimize.{each}=false" for each in PASSES])
-    run_stage(plain, OPTIMIZE)
-    tasks = [plain, *task_contexts(job, directory)]
-    bench = Bench.of(name, plain, tasks)
-    yield bench.row("fp32", bench.verifier.model, 0.0)
-    yield bench.planned("fp16", bench.all_fp16())
-    for estimator in ESTIMATORS:
-        yield bench.with_ranges(bench.candidates(estimator)).planned(
-            f"int8, {estimator}", bench.policy("none")
-        )
-    yield bench.planned("int8, auto", bench.policy("none"))
-    yield bench.planned("int8, auto, policy attention", bench.policy("attention"))
-    if job.searched:
-        yield bench.swept("int8, auto, policy auto", plain)
-    recovered = context_of(job, directory)
-    run_stage(recovered, OPTIMIZE)
-    optimized = Bench.of(name, recovered, tasks)
-    yield optimized.planned("int8, optimized", optimized.policy("none"))
-    yield optimized.planned("int8, optimized, policy attention", optimized.policy("attention"))
-    if job.searched:
-        yield optimized.swept("int8, optimized, policy auto", recovered)
-    for plan in () if job.searched else job.plans:
-        named = context_of(job, directory, plan.overrides)
-        yield optimized.swept(f"int8, optimized, {plan.name}", named)
-    yield from bench.peers(directory)
+    passes_off = [f"optimize.{each}=false" for each in PASSES]
+
+    @cache
+    def tasks() -> list[Context]:
+        return task_contexts(job, directory)
+
+    def bench(context: Context) -> Bench:
+        run_stage(context, OPTIMIZE)
+        return Bench.of(name, context, [context, *tasks()])
+
+    @cache
+    def plain() -> Bench:
+        return bench(context_of(job, directory, passes_off))
+
+    @cache
+    def optimized() -> Bench:
+        return bench(context_of(job, directory))
+
+    def estimated(estimator: str, way: str) -> Row:
+        return plain().with_ranges(plain().candidates(estimator)).by_policy(way, "none")
+
+    def swept(of: Callable[[], Bench], overrides: Sequence[str], way: str) -> Row:
+        return of().swept(way, context_of(job, directory, overrides))
+
+    def peer(way: str) -> Row | None:
+        return plain().peer(way, directory)
+
+    search = overrides_of(job.search)
+    return {
+        "fp32": lambda way: plain().row(way, plain().verifier.model, 0.0),
+        "fp16": lambda way: plain().planned(way, plain().all_fp16()),
+        **{f"int8, {estimator}": partial(estimated, estimator) for estimator in ESTIMATORS},
+        "int8, auto": lambda way: plain().by_policy(way, "none"),
+        "int8, auto, policy attention": lambda way: plain().by_policy(way, "attention"),
+        "int8, auto, policy auto": partial(swept, plain, [*passes_off, *search]),
+        "int8, optimized": lambda way: optimized().by_policy(way, "none"),
+        "int8, optimized, policy attention": lambda way: optimized().by_policy(way, "attention"),
+        "int8, optimized, policy auto": partial(swept, optimized, search),
+        **{
+            f"int8, optimized, {plan.name}": partial(swept, optimized, overrides_of(plan.overrides))
+            for plan in job.plans
+        },
+        **dict.fromkeys(PEERS, peer),
+    }
 
 
 def task_contexts(job: Job, directory: Path) -> list[Context]:
@@ -177,10 +200,11 @@ class Bench:
         ranges = tuple(x.model_copy(update=bounds.get(x.tensor, {})) for x in chosen.ranges)
         return chosen.model_copy(update={"ranges": ranges})
 
-    def policy(self, name: str) -> PrecisionPlan:
+    def by_policy(self, way: str, name: str) -> Row:
         """A plan that needs no search."""
         makes = {"none": policy_none, "attention": policy_attention}
-        return plan_of(name, makes[name](self.parts.record, {}), self.parts.islands)
+        plan = plan_of(name, makes[name](self.parts.record, {}), self.parts.islands)
+        return self.planned(way, plan)
 
     def all_fp16(self) -> PrecisionPlan:
         """No layer in INT8."""
@@ -239,20 +263,19 @@ class Bench:
             score = found.score(seed=context.config.run.seed)
             yield task.kind, (score.value, score.low, score.high)
 
-    def peers(self, directory: Path) -> Iterator[Row]:
-        """What others make of the float model and the calibration samples."""
+    def peer(self, peer: str, directory: Path) -> Row | None:
+        """What another makes of the float model and the calibration samples."""
         v = self.verifier
         float_model = directory / f"{self.name}_float.onnx"
         save_model(v.model, float_model)
-        roles = {layer.role for layer in v.record.layers}
-        batches = list(self._batches())
-        for peer in PEERS:
-            output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
-            try:
-                quantize(peer, float_model, batches, output, transformer="qkv" in roles)
-                yield self.judged(peer, FileRunner(output), None)
-            except Exception as error:  # whatever another tool raises is its result
-                print(f"{self.name}, {peer}: {error}", file=sys.stderr, flush=True)
+        output = directory / f"{self.name}_{peer.replace(', ', '_')}.onnx"
+        transformer = "qkv" in {layer.role for layer in v.record.layers}
+        try:
+            quantize(peer, float_model, list(self._batches()), output, transformer=transformer)
+            return self.judged(peer, FileRunner(output), None)
+        except Exception as error:  # whatever another tool raises is its result
+            print(f"{self.name}, {peer}: {error}", file=sys.stderr, flush=True)
+            return None
 
     def _batches(self) -> Iterator[Feeds]:
         samples = SampleSet(self.context.folder("10_set") / "calibration")

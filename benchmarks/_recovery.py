@@ -91,7 +91,7 @@ class Job:
         plans: of the recovery.
         file: the configuration.
         tasks: further configurations of the same model, for their tasks.
-        searched: whether the table has the plans that a search finds; else those of `plans`.
+        search: what policy `auto` gets beside the configuration.
     """
 
     folder: str
@@ -99,7 +99,7 @@ class Job:
     plans: tuple[Plan, ...]
     file: str = "quantflow.toml"
     tasks: tuple[str, ...] = ()
-    searched: bool = True
+    search: tuple[str, ...] = ()
 
 
 ALL_DOWN = '{pattern="*.down_proj"}'
@@ -136,6 +136,9 @@ FFN_OUTPUTS = (
 )
 """Plans of SmolLM2: the layers that its ranking puts first."""
 
+WITHIN_3 = ("budget.perplexity_rise_fraction=0.03",)
+"""What a search for SmolLM2 has to reach."""
+
 JOBS = {
     "minilm": Job(
         "minilm_wikipedia",
@@ -165,8 +168,8 @@ JOBS = {
             ),
         ),
     ),
-    "smollm2": Job("smollm2_wikipedia", (), FFN_OUTPUTS, searched=False),
-    "smollm2-code": Job("smollm2_wikipedia", (), FFN_OUTPUTS, file="code.toml", searched=False),
+    "smollm2": Job("smollm2_wikipedia", (), FFN_OUTPUTS, search=WITHIN_3),
+    "smollm2-code": Job("smollm2_wikipedia", (), FFN_OUTPUTS, file="code.toml", search=WITHIN_3),
     "efficientnet": Job(
         "efficientnet_stamps",
         ("set.heldout_samples=400",),
@@ -205,13 +208,18 @@ def recovery_figures(name: str, job: Job, directory: Path) -> list[Figure]:
             figures += [Figure(f"{of}, {side} alone: {x.metric}", x.value) for x in measures]
         _say(name, label, context)
     for plan in job.plans:
-        context = context_of(job, directory, ['plan.policy="auto"', *plan.overrides])
+        context = context_of(job, directory, overrides_of(plan.overrides))
         run_stage(context, OPTIMIZE)
         run_stage(context, SWEEP)
         sweep = SweepRecord.read(context.folder("30_sweep") / "sweep.json")
         (result,) = (x for x in sweep.policies if x.policy == context.config.plan.policy)
         figures += _of(f"{name}, plan of {plan.name}", result, plan.targets)
     return figures
+
+
+def overrides_of(found: Sequence[str]) -> list[str]:
+    """Of a search, which is policy `auto`'s unless they name another."""
+    return ['plan.policy="auto"', *found]
 
 
 def context_of(job: Job, directory: Path, overrides: Sequence[str] = ()) -> Context:

@@ -6,7 +6,8 @@ the same calibration samples, and their QDQ files run in onnxruntime on the same
 they quantize for other hardware, and choose by themselves what stays float.
 
 The table has fp32, fp16, int8 by every estimator with everything INT8, then policies, then both
-with the optimization, then peers. The recovery has every technique alone and together.
+with the optimization and further plans, then peers. The recovery has every technique alone and all
+together.
 
 `expected_accuracy.json` has an interval for figures of the table, wider than what rounding flips
 do; a figure that leaves it counts as missed.
@@ -15,7 +16,7 @@ do; a figure that leaves it counts as missed.
                                   [--plot FILE] [--json FILE]
 
 MODEL is minilm, minilm-classes, minilm-per-tensor, smollm2, smollm2-code or efficientnet. With a
-directory, what is there is used again, and of a model whose rows are there nothing is run.
+directory, rows that are there are shown again and not measured.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from _harness import Figure, finish, parser
-from _precisions import Row, figures_of, read_rows, table_rows, write_rows
+from _precisions import Row, figures_of, read_rows, table_ways, write_rows
 from _recovery import JOBS, Job, context_of, recovery_figures
 from rich.console import Console
 from rich.table import Table
@@ -78,14 +79,20 @@ def main() -> int:
 
 
 def rows_of(name: str, job: Job, directory: Path) -> list[Row]:
-    """The rows of a model, which are kept in the directory."""
-    kept = directory / f"{name}.rows.json"
-    if kept.is_file():
-        return read_rows(kept)
-    prepare(job, directory)
-    rows = list(table_rows(name, job, directory))
-    write_rows(kept, rows)
-    return rows
+    """The rows of a model, each of which is kept in the directory as soon as it is measured."""
+    file = directory / f"{name}.rows.json"
+    kept = {row.way: row for row in read_rows(file)} if file.is_file() else {}
+    ways = table_ways(name, job, directory)
+    missing = [way for way in ways if way not in kept]
+    if missing:
+        prepare(job, directory)
+    for way in missing:
+        row = ways[way](way)
+        if row is None:
+            continue
+        kept[way] = row
+        write_rows(file, [kept[x] for x in ways if x in kept])
+    return [kept[way] for way in ways if way in kept]
 
 
 def prepare(job: Job, directory: Path) -> None:
