@@ -213,7 +213,7 @@ def _cut(array: NDArray[Any], info: TensorInfo, extent: _Extent) -> NDArray[Any]
     names = info.shape[1:] if len(info.shape) == array.ndim + 1 else ()
     for axis, name in enumerate(names):
         if isinstance(name, str) and name in extent.sizes:
-            array = array.take(range(extent.sizes[name]), axis=axis)
+            array = array[(slice(None),) * axis + (slice(extent.sizes[name]),)]
     # A fixed length is a mere number, which the width of an embedding may equal.
     first = names[0] if names and (isinstance(names[0], str) or len(names) > 1) else ""
     if extent.positions is not None and str(first) == extent.length:
