@@ -44,7 +44,7 @@ from quantflow.stages.work_3_sweep import Parts
 ESTIMATORS = ("minmax", "percentile", "kl", "mse")
 """Beside `auto`, which is the range in force."""
 
-PASSES = ("smoothing", "rounding", "bias_correction")
+PASSES = ("shift", "smoothing", "rounding", "bias_correction")
 
 
 Score = tuple[float, float, float]

@@ -41,22 +41,25 @@ from quantflow.stages.work_3_sweep import Parts
 
 SETS = Path(__file__).parents[1] / "calibration_sets"
 
-PASSES = ("smoothing", "multiply", "rounding", "bias_correction")
+PASSES = ("shift", "smoothing", "multiply", "rounding", "bias_correction")
 ALL = "all"
 ABLATION: dict[str, frozenset[str]] = {
     "ranges alone": frozenset(),
+    "shift": frozenset({"shift"}),
     "smoothing, folded": frozenset({"smoothing"}),
     "smoothing with Mul": frozenset({"smoothing", "multiply"}),
     "rounding": frozenset({"rounding"}),
     "bias correction": frozenset({"bias_correction"}),
-    "smoothing and bias correction": frozenset({"smoothing", "multiply", "bias_correction"}),
+    "transforms and bias correction": frozenset(
+        {"shift", "smoothing", "multiply", "bias_correction"}
+    ),
     ALL: frozenset(PASSES),
 }
 """Which passes are on."""
 
 SIDES: tuple[Side, ...] = ("weights", "activations")
 
-MOST_PASSES = {"smoothing and bias correction": 20.0}
+MOST_PASSES = {"transforms and bias correction": 20.0}
 """What an ablation may cost, in plain passes over the calibration samples."""
 
 MOST_SECONDS = {"minilm, rounding": 180.0}

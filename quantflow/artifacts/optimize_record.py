@@ -6,10 +6,25 @@ from typing import Literal
 
 from quantflow.artifacts.record import Record
 
-PassName = Literal["smoothing", "rounding", "bias correction"]
+PassName = Literal["shift", "smoothing", "rounding", "bias correction"]
 
 How = Literal["folded", "multiplied"]
 """`folded` into constants, or `multiplied` by a Mul of its own in front of the layers."""
+
+
+class ShiftedTensor(Record):
+    """A tensor whose channels were centred.
+
+    Attributes:
+        tensor, group: what is quantized.
+        span_before, span_after: what its range has to hold, from the least to the greatest value of
+            any channel, 0 included.
+    """
+
+    tensor: str
+    group: str
+    span_before: float
+    span_after: float
 
 
 class SmoothedTensor(Record):
@@ -73,6 +88,7 @@ class OptimizeRecord(Record):
         samples: held-out samples that they were measured on.
         float_difference: largest difference that the transforms make to the float model's outputs,
             relative to their largest magnitude; 0 without transforms.
+        shifted: tensors whose channels were centred, in graph order.
         tensors: that were smoothed, in graph order.
         balanced: products of queries and keys whose weights were brought to reach equally far.
         layers: that were rebuilt, in graph order.
@@ -85,6 +101,7 @@ class OptimizeRecord(Record):
     samples: int
     metric: str = ""
     float_difference: float = 0.0
+    shifted: tuple[ShiftedTensor, ...] = ()
     tensors: tuple[SmoothedTensor, ...] = ()
     balanced: tuple[str, ...] = ()
     layers: tuple[RebuiltLayer, ...] = ()

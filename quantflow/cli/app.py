@@ -70,7 +70,7 @@ Examples:
     ),
     "optimize": (
         "25_optimize",
-        """Smooth activations, round weights and correct biases, as far as each of them helps.
+        """Shift and smooth activations, round weights and correct biases, where each of them helps.
 
 Each pass is measured with everything INT8, and kept only where it lowers the error.
 

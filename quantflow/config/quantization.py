@@ -73,6 +73,8 @@ class OptimizeConfig(Section):
     """What is done beyond ranges; each pass is kept only where it lowers the error.
 
     Attributes:
+        shift: true to take the middle off every channel of an activation, and to make up for it in
+            the biases of what reads it.
         smoothing: true to divide the channels of activations, and multiply the weights that read
             them, so that both lose little. The scales are folded into constants of the model.
         multiply: true to add a Mul in front of a layer where no constant can take the scale and the
@@ -81,6 +83,7 @@ class OptimizeConfig(Section):
         bias_correction: true to let biases take up the mean of the output's error.
     """
 
+    shift: Flag = True
     smoothing: Flag = True
     multiply: Flag = True
     rounding: Flag = True

@@ -45,7 +45,8 @@ class TensorStatistics:
         rows: ``(R, K)`` float32 sample of its finite rows, by the view that they are rows of.
         farthest: the same of the rows that reach highest, and of those that reach lowest.
         row_counts: how many rows there were, by view.
-        channel_absmax: ``(C,)`` float32 largest finite magnitude of every channel.
+        channel_low, channel_high: ``(C,)`` float32 extremes of the finite values of every channel;
+            ``inf`` and ``-inf`` for one without any.
     """
 
     histogram: Histogram
@@ -53,11 +54,17 @@ class TensorStatistics:
     sample_high: NDArray[np.float64]
     nonfinite_samples: tuple[str, ...]
     rows: Mapping[View, NDArray[np.float32]]
-    channel_absmax: NDArray[np.float32] = field(default_factory=_no_channels)
+    channel_low: NDArray[np.float32] = field(default_factory=_no_channels)
+    channel_high: NDArray[np.float32] = field(default_factory=_no_channels)
     farthest: Mapping[View, tuple[NDArray[np.float32], ...]] = field(
         default_factory=dict[View, tuple[NDArray[np.float32], ...]]
     )
     row_counts: Mapping[View, int] = field(default_factory=dict[View, int])
+
+    @property
+    def channel_absmax(self) -> NDArray[np.float32]:
+        """``(C,)`` float32 largest finite magnitude of every channel; 0 for one without any."""
+        return np.maximum(np.maximum(-self.channel_low, self.channel_high), np.float32(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ def finish(state: TensorState, ids: Sequence[str], reading: Reading) -> TensorSt
         ids: name of every sample.
         reading: how layers read the tensor.
     """
-    none = np.zeros((0, 0), np.float32)
+    none, reach = np.zeros((0, 0), np.float32), state.channel_reach
 
     def rows(number: int, pick: Pick) -> NDArray[np.float32]:
         sample = state.samples.get((number, pick))
@@ -157,7 +164,8 @@ def finish(state: TensorState, ids: Sequence[str], reading: Reading) -> TensorSt
         sample_high=state.high,
         nonfinite_samples=tuple(sorted(ids[index] for index in state.nonfinite)),
         rows={view: rows(i, "any") for i, view in enumerate(reading.views)},
-        channel_absmax=_no_channels() if state.channel_absmax is None else state.channel_absmax,
+        channel_low=_no_channels() if reach is None else -reach[0],
+        channel_high=_no_channels() if reach is None else reach[1],
         farthest={view: (rows(i, "high"), rows(i, "low")) for i, view in enumerate(reading.views)},
         row_counts={view: state.row_counts.get(i, 0) for i, view in enumerate(reading.views)},
     )

@@ -42,8 +42,9 @@ class TensorState:
         nonfinite: positions of the samples with a NaN or Inf.
         samples: some of its finite rows.
         row_counts: how many rows there were, by number of the view.
-        channel_absmax: ``(K,)`` float32 largest finite magnitude of every channel, None before the
-            first values.
+        channel_reach: ``(2, K)`` float32 how far the finite values of every channel reach down,
+            which is minus the least, and up; ``-inf`` for one without any, None before the first
+            values.
     """
 
     low: NDArray[np.float64]
@@ -52,7 +53,7 @@ class TensorState:
     nonfinite: list[int] = field(default_factory=list[int])
     samples: dict[Sample, RowSample] = field(default_factory=dict[Sample, RowSample])
     row_counts: dict[int, int] = field(default_factory=dict[int, int])
-    channel_absmax: NDArray[np.float32] | None = None
+    channel_reach: NDArray[np.float32] | None = None
 
     def add(
         self,
@@ -75,8 +76,8 @@ class TensorState:
         places, values = list(indices), part.real_values()
         low, high = channel_extremes(part, reading.channel_axis)
         self.low[places], self.high[places] = low.min(axis=1), high.max(axis=1)
-        absmax = np.maximum(np.maximum(-low, high).max(axis=0), np.float32(0))
-        self.channel_absmax = _larger(self.channel_absmax, absmax)
+        reach = np.stack([-low.min(axis=0), high.max(axis=0)])
+        self.channel_reach = _larger(self.channel_reach, reach)
         # Adding zero turns -0.0 into 0.0.
         seen = observe(values, (float(low.min()) + 0.0, float(high.max()) + 0.0))
         self.histogram = merge(self.histogram, seen)
@@ -185,7 +186,7 @@ def merge_states(states: Iterable[TensorState], limit: int) -> TensorState:
         merged.low = np.minimum(merged.low, other.low)
         merged.high = np.maximum(merged.high, other.high)
         merged.nonfinite = [*merged.nonfinite, *other.nonfinite]
-        merged.channel_absmax = _larger(merged.channel_absmax, other.channel_absmax)
+        merged.channel_reach = _larger(merged.channel_reach, other.channel_reach)
     merged.row_counts = {
         view: sum(x.row_counts.get(view, 0) for x in states)
         for view in sorted({view for state in states for view in state.row_counts})
@@ -211,8 +212,8 @@ def arrays_of(state: TensorState) -> dict[str, NDArray[Any]]:
     for (number, pick), sample in state.samples.items():
         arrays[f"keys {number} {pick}"] = sample.keys
         arrays[f"rows {number} {pick}"] = np.ascontiguousarray(sample.rows)
-    if state.channel_absmax is not None:
-        arrays["channel_absmax"] = state.channel_absmax
+    if state.channel_reach is not None:
+        arrays["channel_reach"] = state.channel_reach
     return arrays
 
 
@@ -231,5 +232,5 @@ def state_of(arrays: Mapping[str, NDArray[Any]]) -> TensorState:
         nonfinite=[int(index) for index in arrays["nonfinite"]],
         samples=samples,
         row_counts={int(view): int(count) for view, count in arrays["row_counts"]},
-        channel_absmax=arrays.get("channel_absmax"),
+        channel_reach=arrays.get("channel_reach"),
     )

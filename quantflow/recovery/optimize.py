@@ -8,22 +8,24 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from quantflow.artifacts.model_record import ModelRecord
-from quantflow.artifacts.optimize_record import Pass, PassName, RebuiltLayer
+from quantflow.artifacts.optimize_record import Pass, PassName, RebuiltLayer, ShiftedTensor
 from quantflow.artifacts.ranges_record import RangesRecord
 from quantflow.config import OptimizeConfig, QuantizationConfig
 from quantflow.export.int8_weights import Int8Weights, LayerWeights
 from quantflow.graph.layer_settings import layer_settings
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.choose_ranges import JUDGED_ROWS
+from quantflow.ranges.collect import TensorStatistics
 from quantflow.recovery.calibrate import Calibrated, Collect, calibrate
 from quantflow.recovery.rebuild import Rebuilt
 from quantflow.recovery.recall import Recall
+from quantflow.recovery.shift_model import shift_model
 from quantflow.recovery.smooth_model import Smoothing, smooth_model
 
 LARGEST_DIFFERENCE = 1e-5
 """Difference from which on a transform has gone wrong; float32 rounds otherwise."""
 
-_GONE_WRONG = "smoothing was left out: the float model's outputs would move by {:.2g}"
+_GONE_WRONG = "{} was left out: the float model's outputs would move by {:.2g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,16 @@ class Optimized:
     Attributes:
         best: the variant in force.
         passes: in order.
+        shifted: tensors whose channels are centred in it.
         smoothed: what was smoothed in it; None where nothing was.
         layers: that were rebuilt in it.
-        float_difference: what smoothing does to the float model's outputs, see `Tools`.
+        float_difference: what the transforms do to the float model's outputs, see `Tools`.
         notes: what a person should know.
     """
 
     best: Variant
     passes: tuple[Pass, ...]
+    shifted: tuple[ShiftedTensor, ...]
     smoothed: Smoothing | None
     layers: tuple[RebuiltLayer, ...]
     float_difference: float
@@ -90,7 +94,7 @@ class Optimized:
 def optimize(
     start: Variant, asked: OptimizeConfig, quantization: QuantizationConfig, tools: Tools
 ) -> Optimized:
-    """Smooth, round and correct.
+    """Shift, smooth, round and correct.
 
     Args:
         start: as calibrated.
@@ -99,6 +103,8 @@ def optimize(
         tools: to work with.
     """
     work = _Work(start, asked, quantization, tools, tools.measure("as calibrated", start))
+    if asked.shift:
+        work.shift()
     if asked.smoothing:
         work.smooth()
     if asked.rounding or asked.bias_correction:
@@ -107,9 +113,10 @@ def optimize(
     return Optimized(
         work.best,
         tuple(work.passes),
+        work.shifted,
         work.smoothed,
         tuple(rebuilt[x.name].record for x in work.best.record.layers if x.name in rebuilt),
-        work.difference if work.smoothed else 0.0,
+        work.difference,
         tuple(work.notes),
     )
 
@@ -122,7 +129,7 @@ class _Work:
         best: the variant in force so far.
         asked, quantization, tools: as `optimize` was given them.
         error: of the best variant.
-        passes, notes, difference, smoothed: see `Optimized`.
+        passes, notes, difference, shifted, smoothed: see `Optimized`.
         rebuilt: layers of the best variant, by name.
     """
 
@@ -134,29 +141,39 @@ class _Work:
     passes: list[Pass] = field(default_factory=list[Pass])
     notes: list[str] = field(default_factory=list[str])
     difference: float = 0.0
+    shifted: tuple[ShiftedTensor, ...] = ()
     smoothed: Smoothing | None = None
     rebuilt: dict[str, Rebuilt] = field(default_factory=dict[str, Rebuilt])
+    _seen: tuple[ir.Model, dict[str, TensorStatistics]] | None = None
+
+    def shift(self) -> None:
+        """Centred channels, and the ranges that go with them."""
+        model, record = self.best.model, self.best.record
+        found = shift_model(model, self.tools.static(model), record, self._statistics())
+        if found.tensors and self._transform("shift", found.model, rebuilds=False):
+            self.shifted = found.tensors
 
     def smooth(self) -> None:
         """Smoothing, and the ranges and integers that go with it."""
-        found = _smooth(self.best, self.asked, self.quantization, self.tools)
-        if not found.changed:
-            return
-        self.difference = self.tools.difference(found.model)
-        if self.difference > LARGEST_DIFFERENCE:
-            self.notes.append(_GONE_WRONG.format(self.difference))
-            return
-        record = self.tools.describe(found.model)
-        variant = replace(self.best, model=found.model, record=record)
-        outcome = self._calibrate(variant, None)
-        if self._judge("smoothing", replace(variant, ranges=outcome.ranges)):
+        model, record = self.best.model, self.best.record
+        found = smooth_model(
+            model,
+            self.tools.static(model),
+            record,
+            self._statistics(),
+            layer_settings(record, self.quantization),
+            multiply=self.asked.multiply,
+            recall=self.tools.recall,
+            progress=self.tools.progress,
+        )
+        self._seen = None
+        if found.changed and self._transform("smoothing", found.model, rebuilds=True):
             self.smoothed = found
-            self.rebuilt = {x.record.layer: x for x in outcome.rebuilt}
 
     def rebuild(self) -> None:
         """Rounding, then bias correction of what rounding came to."""
         if not self.rebuilt:
-            outcome = self._calibrate(self.best, self.best.ranges)
+            outcome = self._calibrate("in force", self.best, self.best.ranges, rebuilds=True)
             self.rebuilt = {x.record.layer: x for x in outcome.rebuilt}
         if self.asked.rounding and self.rebuilt:
             rounded = {name: x.rounded for name, x in self.rebuilt.items()}
@@ -165,6 +182,28 @@ class _Work:
         if self.asked.bias_correction and biased:
             corrected = _corrected(self.best, self.rebuilt)
             self._judge("bias correction", replace(self.best, weights=corrected))
+
+    def _statistics(self) -> dict[str, TensorStatistics]:
+        """Of the best variant so far; not run again for the model that they are of."""
+        if self._seen is None or self._seen[0] is not self.best.model:
+            model, record = self.best.model, self.best.record
+            seen = self.tools.collect(model, record, record.tensors, JUDGED_ROWS)
+            self._seen = model, seen
+        return self._seen[1]
+
+    def _transform(self, name: PassName, model: ir.Model, *, rebuilds: bool) -> bool:
+        """Calibrate and judge a model that should compute what the float model does."""
+        difference = self.tools.difference(model)
+        if difference > LARGEST_DIFFERENCE:
+            self.notes.append(_GONE_WRONG.format(name, difference))
+            return False
+        variant = replace(self.best, model=model, record=self.tools.describe(model))
+        outcome = self._calibrate(name, variant, None, rebuilds=rebuilds)
+        kept = self._judge(name, replace(variant, ranges=outcome.ranges))
+        if kept:
+            self.difference = difference
+            self.rebuilt = {x.record.layer: x for x in outcome.rebuilt}
+        return kept
 
     def _judge(self, name: PassName, variant: Variant) -> bool:
         """Measure a variant, and take it if it is better."""
@@ -175,8 +214,9 @@ class _Work:
             self.best, self.error = variant, found
         return kept
 
-    def _calibrate(self, variant: Variant, ranges: RangesRecord | None) -> Calibrated:
-        which = "smoothed" if ranges is None else "as calibrated"
+    def _calibrate(
+        self, which: str, variant: Variant, ranges: RangesRecord | None, *, rebuilds: bool
+    ) -> Calibrated:
         return calibrate(
             variant.model,
             variant.record,
@@ -185,25 +225,9 @@ class _Work:
             self.tools.collect,
             lambda key, compute: self.tools.recall(f"{which}\n{key}", compute),
             self.tools.progress,
-            rebuilds=self.asked.rounding or self.asked.bias_correction,
+            rebuilds=rebuilds and (self.asked.rounding or self.asked.bias_correction),
             rounding=self.asked.rounding,
         )
-
-
-def _smooth(
-    start: Variant, asked: OptimizeConfig, quantization: QuantizationConfig, tools: Tools
-) -> Smoothing:
-    seen = tools.collect(start.model, start.record, start.record.tensors, JUDGED_ROWS)
-    return smooth_model(
-        start.model,
-        tools.static(start.model),
-        start.record,
-        seen,
-        layer_settings(start.record, quantization),
-        multiply=asked.multiply,
-        recall=tools.recall,
-        progress=tools.progress,
-    )
 
 
 def _corrected(best: Variant, rebuilt: Mapping[str, Rebuilt]) -> dict[str, LayerWeights]:

@@ -14,9 +14,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from quantflow.graph.edit import constant, nodes_by_name, static_shape
-from quantflow.recovery.fold import Edit, Fold, find_folds
+from quantflow.recovery.fold import find_folds
 from quantflow.recovery.rescale import apply_fold, can_apply, constant_of
 from quantflow.recovery.scales import MOST
+from quantflow.recovery.walk import Edit, Fold
 
 LAYERS = ("MatMul", "Gemm")
 

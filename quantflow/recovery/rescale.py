@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import onnx_ir as ir
@@ -12,9 +12,10 @@ from quantflow.artifacts.model_record import Layer
 from quantflow.artifacts.weight_file import array_of
 from quantflow.graph.edit import all_values, constant, fresh_name, nodes_by_name, values_by_name
 from quantflow.graph.kinds.table import groups_of
-from quantflow.recovery.fold import Fold
+from quantflow.recovery.walk import Fold
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 def rescale(
@@ -57,13 +58,33 @@ def apply_fold(model: ir.Model, fold: Fold, scale: Floats) -> None:
         fold: of a bucket of it.
         scale: ``(K,)`` float32, positive; equal for channels of one class.
     """
+    edit_constants(model, fold, np.multiply, 1 / scale.astype(np.float64), idle=1.0)
+
+
+def edit_constants(
+    model: ir.Model,
+    fold: Fold,
+    change: Callable[[Doubles, Doubles], Doubles],
+    by: NDArray[np.floating],
+    *,
+    idle: float,
+) -> None:
+    """Change the constants of a fold, in place.
+
+    Args:
+        model: canonical.
+        fold: of a bucket of it.
+        change: of a constant by an array of its shape, or of one that it takes then.
+        by: ``(K,)`` for every channel; equal for channels of one class.
+        idle: what changes nothing.
+    """
     nodes = nodes_by_name(model)
-    factors = np.ones(fold.rest + 1)
-    factors[fold.classes] = 1 / scale.astype(np.float64)
+    by_class = np.full(fold.rest + 1, idle)
+    by_class[fold.classes] = by
     for edit in fold.edits:
         node = nodes[edit.node]
         old = constant_of(node, edit.index)
-        new = (old * factors[edit.ids]).astype(np.float32)
+        new = change(old.astype(np.float64), by_class[edit.ids]).astype(np.float32)
         while new.ndim > max(old.ndim, 1) and new.shape[0] == 1:
             new = new[0]
         set_constant(model, node, edit.index, new)

@@ -23,11 +23,12 @@ from quantflow.graph.layer_settings import LayerSettings
 from quantflow.progress import Progress, no_progress
 from quantflow.ranges.collect import TensorStatistics
 from quantflow.ranges.views import Reader, reader
-from quantflow.recovery.fold import Fold, find_fold
+from quantflow.recovery.fold import find_fold
 from quantflow.recovery.query_key import balance
 from quantflow.recovery.recall import Recall
 from quantflow.recovery.rescale import can_apply, constant_of, rescale
 from quantflow.recovery.smoothing import Channels, Smoothed, smooth
+from quantflow.recovery.walk import Fold
 
 Floats = NDArray[np.float32]
 

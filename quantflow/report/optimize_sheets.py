@@ -8,7 +8,12 @@ from quantflow.report.sheet import Sheet, count_text, number_text, share_text
 
 def all_sheets(optimize: OptimizeRecord) -> tuple[Sheet, ...]:
     """Passes, then tensors, then layers."""
-    return passes_sheet(optimize), tensors_sheet(optimize), layers_sheet(optimize)
+    return (
+        passes_sheet(optimize),
+        *((shifted_sheet(optimize),) if optimize.shifted else ()),
+        tensors_sheet(optimize),
+        layers_sheet(optimize),
+    )
 
 
 def passes_sheet(optimize: OptimizeRecord) -> Sheet:
@@ -35,11 +40,28 @@ def passes_sheet(optimize: OptimizeRecord) -> Sheet:
     if multiplied:
         elements = count_text(optimize.multiplied_elements)
         parts.append(f"{multiplied} Mul nodes were added: {elements} elements a sample.")
-    if optimize.tensors:
+    if optimize.shifted or optimize.tensors:
         difference = number_text(optimize.float_difference)
         parts.append(f"The float model's outputs move by at most {difference} of the largest.")
     head = ("pass", "result", "error before", "after", "fall")
     return Sheet("Optimization", head, "llrrr", rows, " ".join(parts))
+
+
+def shifted_sheet(optimize: OptimizeRecord) -> Sheet:
+    """Tensors whose channels were centred, those that gained most first."""
+    order = sorted(optimize.shifted, key=lambda x: x.span_after / max(x.span_before, 1e-300))
+    rows = tuple(
+        (
+            x.group,
+            number_text(x.span_before),
+            number_text(x.span_after),
+            _fall(x.span_before, x.span_after),
+        )
+        for x in order
+    )
+    head = ("group", "span before", "after", "fall")
+    note = "Span: from the least to the greatest value, 0 included."
+    return Sheet("Shifted tensors", head, "lrrr", rows, note)
 
 
 def tensors_sheet(optimize: OptimizeRecord) -> Sheet:

@@ -57,7 +57,7 @@ def work(context: Context, folder: Path) -> None:
         note = "the model came quantized, and keeps the integers of its file"
         OptimizeRecord(passes=(), samples=0, notes=(note,)).write(folder / "optimize.json")
         return
-    if not (asked.smoothing or asked.rounding or asked.bias_correction):
+    if not (asked.shift or asked.smoothing or asked.rounding or asked.bias_correction):
         OptimizeRecord(passes=(), samples=0).write(folder / "optimize.json")
         return
     job = _Job(context, record, Ledger(Journal(folder / JOURNAL), ALONE))
@@ -68,6 +68,7 @@ def work(context: Context, folder: Path) -> None:
         metric=job.metric_name,
         samples=len(job.probe),
         float_difference=found.float_difference,
+        shifted=found.shifted,
         tensors=smoothed.tensors if smoothed else (),
         balanced=smoothed.balanced if smoothed else (),
         layers=found.layers,
@@ -86,7 +87,7 @@ def _write(context: Context, folder: Path, found: Optimized) -> None:
     best.ranges.write(folder / "ranges.json")
     if best.weights:
         save_int8_weights(folder / "weights.safetensors", best.weights)
-    if found.smoothed:
+    if found.shifted or found.smoothed:
         report = fp16_report(context, load_model(folder / "model.onnx"), best.record)
     else:
         report = Fp16Report.read(context.folder("20_ranges") / "fp16.json")
@@ -129,7 +130,7 @@ class _Job:
 
     @cached_property
     def _statics(self) -> dict[ir.Model, ir.Model]:
-        """Buckets made so far: of the model that came, and of the smoothed one."""
+        """Buckets made so far: of the model that came, and of transformed ones."""
         return {}
 
     def static(self, model: ir.Model) -> ir.Model:

@@ -13,8 +13,10 @@ from quantflow.artifacts.model_record import Layer, ModelRecord
 from quantflow.graph.edit import copy_model, values_by_name, with_outputs
 from quantflow.graph.kinds.table import channel_axis
 from quantflow.graph.layers import describe_model
-from quantflow.recovery.fold import Fold, find_fold
+from quantflow.recovery.fold import find_fold
 from quantflow.recovery.rescale import rescale
+from quantflow.recovery.shift import Shift, apply_shift, find_shift
+from quantflow.recovery.walk import Fold
 from tests.graph.models import Arrays, build, rand, run
 
 
@@ -35,6 +37,19 @@ class Graph:
         assert layers, f"no layer reads {tensor}"
         value = values_by_name(self.model)[tensor]
         return find_fold(value, channel_axis(layers[0]), frozenset(x.node for x in layers))
+
+    def shift(self, tensor: str) -> Shift | None:
+        """How an addend of every channel can be taken off the tensor."""
+        layers = self.layers(tensor)
+        assert layers, f"no layer reads {tensor}"
+        value = values_by_name(self.model)[tensor]
+        return find_shift(self.model, value, channel_axis(layers[0]), layers)
+
+    def shifted(self, tensor: str, addend: np.ndarray, shift: Shift) -> Graph:
+        """A copy in which the addend is taken off the tensor."""
+        copy = copy_model(self.model)
+        apply_shift(copy, shift, self.layers(tensor), addend)
+        return Graph(copy, self.record, self.feeds)
 
     def scaled(self, tensor: str, scale: np.ndarray, fold: Fold | None) -> Graph:
         """A copy in which the tensor is divided by a scale."""

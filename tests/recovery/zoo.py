@@ -103,7 +103,7 @@ CONVS = {
 }  # fmt: skip
 
 
-def _case(
+def case(
     text: str, weights: dict[str, np.ndarray], tensor: str, classes: Sequence[int], nodes: str
 ) -> Case:
     used = text.replace(",", " ").replace("(", " ").replace(")", " ").split()
@@ -121,112 +121,112 @@ def images(body: str, out: str = "2,4,5,5") -> str:
 
 
 FOLDED = {
-    "normalization": _case(
+    "normalization": case(
         vectors("n = LayerNormalization<axis=-1>(x, g, b) y = MatMul(n, w)"),
         {**NORM, "w": _w(4, 4)}, "n", range(4), "n"),
-    "normalization of three layers": _case(
+    "normalization of three layers": case(
         vectors("n = LayerNormalization<axis=2>(x, g) q = MatMul(n, w1) k = MatMul(n, w2) "
                 "v = MatMul(n, w3) s = Mul(q, k) y = Add(s, v)"),
         {**NORM, **{f"w{i}": _w(4, 4, seed=i) for i in (1, 2, 3)}}, "n", range(4), "n"),
-    "one gain for two normalizations": _case(
+    "one gain for two normalizations": case(
         vectors("n = LayerNormalization<axis=-1>(x, g, b) m = MatMul(n, w) "
                 "k = LayerNormalization<axis=-1>(m, g, b) y = MatMul(k, w)"),
         {**NORM, "w": _w(4, 4)}, "n", range(4), "n"),
-    "root mean square": _case(
+    "root mean square": case(
         vectors(RMS + "y = MatMul(n, w)"), {**RMS_WEIGHTS, "w": _w(4, 4)}, "n", range(4), "n"),
-    "gain in front": _case(
+    "gain in front": case(
         vectors(RMS.replace("Mul(d, g)", "Mul(g, d)") + "y = MatMul(n, w)"),
         {**RMS_WEIGHTS, "w": _w(4, 4)}, "n", range(4), "n"),
-    "gated": _case(
+    "gated": case(
         vectors(GATE + "e = Mul(c, u) y = MatMul(e, wd)"), GATE_WEIGHTS, "e", range(6), "u"),
-    "a factor a row": _case(
+    "a factor a row": case(
         vectors("h = MatMul(x, w1) f = MatMul(x, wr) e = Mul(h, f) y = MatMul(e, w2)"),
         {"w1": _w(4, 6), "wr": _w(4, 1, seed=1), "w2": _w(6, 4)}, "e", range(6), "h"),
-    "a factor a row, the other way round": _case(
+    "a factor a row, the other way round": case(
         vectors("h = MatMul(x, w1) f = MatMul(x, wr) e = Mul(f, h) y = MatMul(e, w2)"),
         {"w1": _w(4, 6), "wr": _w(4, 1, seed=1), "w2": _w(6, 4)}, "e", range(6), "h"),
-    "gated, the other way round": _case(
+    "gated, the other way round": case(
         vectors(GATE + "e = Mul(u, c) y = MatMul(e, wd)"), GATE_WEIGHTS, "e", range(6), "u"),
-    "half of an error function": _case(
+    "half of an error function": case(
         vectors(GELU + "n = Mul(m, half) y = MatMul(n, w2)"), GELU_WEIGHTS, "n", range(6), "n"),
-    "a half that others read": _case(
+    "a half that others read": case(
         vectors(GELU + "n = Mul(half, m) z = MatMul(n, w2) y = Mul(z, half)"),
         GELU_WEIGHTS, "n", range(6), "n"),
-    "half of the operand": _case(
+    "half of the operand": case(
         vectors(GELU.replace("m = Mul(i, o)", "j = Mul(o, half) n = Mul(i, j)")
                 + "y = MatMul(n, w2)"),
         GELU_WEIGHTS, "n", range(6), "j"),
-    "heads": _case(vectors(HEADS), HEADS_WEIGHTS, "c2", range(4), "v0 v"),
-    "grouped heads": _case(
+    "heads": case(vectors(HEADS), HEADS_WEIGHTS, "c2", range(4), "v0 v"),
+    "grouped heads": case(
         vectors(GROUPED), GROUPED_WEIGHTS, "c2", (0, 1, 0, 1, 2, 3, 2, 3), "v"),
-    **{f"values by {x}": _case(vectors(body), FUSED_WEIGHTS, "c2", range(4), "f g")
+    **{f"values by {x}": case(vectors(body), FUSED_WEIGHTS, "c2", range(4), "f g")
        for x, body in FUSED.items()},
-    "the first of the vectors": _case(
+    "the first of the vectors": case(
         f"{X} => (float[2,4] y) {{ n = LayerNormalization<axis=-1>(x, g, b) "
         "f = Gather<axis=1>(n, at0) y = MatMul(f, w) }",
         {**NORM, "w": _w(4, 4), "at0": np.int64(0)}, "f", range(4), "n"),
-    "one head for all": _case(
+    "one head for all": case(
         vectors("s = Softmax(x) v = MatMul(x, wv) v1 = Unsqueeze(v, one) p = MatMul(a, v1) "
                 "p1 = Transpose<perm=[0,2,1,3]>(p) c = Reshape(p1, xs) y = MatMul(c, wo)")
         .replace("(float[2,3,4] x)", "(float[2,3,4] x, float[2,2,3,3] a)").replace(
             "s = Softmax(x) ", ""),
         {"wv": _w(4, 2), "one": np.int64([1]), "xs": np.int64([0, 0, 4]), "wo": _w(4, 4)},
         "c", (0, 1, 0, 1), "v"),
-    "ReLU": _case(
+    "ReLU": case(
         vectors("h = MatMul(x, w1) i = Add(b1, h) r = Relu(i) y = MatMul(r, w2)"),
         {"w1": _w(4, 6), "b1": rand(6), "w2": _w(6, 4)}, "r", range(6), "h i"),
-    "a weight of two layers": _case(
+    "a weight of two layers": case(
         vectors("h = MatMul(x, w) r = Relu(h) y = MatMul(r, w)"),
         {"w": _w(4, 4)}, "r", range(4), "h"),
-    "both sides of a sum": _case(
+    "both sides of a sum": case(
         vectors("a = MatMul(x, w1) b = MatMul(x, w2) s = Add(a, b) y = MatMul(s, w3)"),
         {"w1": _w(4, 6), "w2": _w(4, 6, seed=1), "w3": _w(6, 4)}, "s", range(6), "a b"),
-    "a sum with one column": _case(
+    "a sum with one column": case(
         vectors("a = MatMul(x, w1) b = MatMul(x, w2) s = Add(a, b) y = MatMul(s, w3)"),
         {"w1": _w(4, 6), "w2": _w(4, 1, seed=1), "w3": _w(6, 4)}, "s", (0,) * 6, "a b"),
-    "a divided product": _case(
+    "a divided product": case(
         vectors("a = MatMul(x, w1) d = Div(a, c) y = MatMul(d, w2)"),
         {"w1": _w(4, 6), "c": np.abs(rand(6)) + 1, "w2": _w(6, 4)}, "d", range(6), "a"),
-    "Gemm": _case(
+    "Gemm": case(
         "(float[5,4] x) => (float[5,3] y) { h = Gemm(x, w1, b1) r = LeakyRelu(h) "
         "y = Gemm(r, w2) }",
         {"w1": _w(4, 6), "b1": rand(6), "w2": _w(6, 3)}, "r", range(6), "h"),
-    "convolutions": _case(
+    "convolutions": case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = Relu(a) y = Conv<pads=[1,1,1,1]>(r, w2)"),
         CONVS, "r", range(6), "a"),
-    "into a depthwise one": _case(
+    "into a depthwise one": case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = Relu(a) "
                "y = Conv<pads=[1,1,1,1], group=6>(r, wd, bd)", "2,6,5,5"),
         CONVS, "r", range(6), "a"),
-    "out of a depthwise one": _case(
+    "out of a depthwise one": case(
         images("a = Conv(x, w1) r = Relu(a) d = Conv<group=6>(r, wd, bd) e = Relu(d) "
                "y = Conv<pads=[2,2,2,2]>(e, w2)", "2,4,3,3"),
         CONVS, "e", range(6), "d"),
-    "into a grouped one": _case(
+    "into a grouped one": case(
         images("a = Conv<group=2>(x, wi, b1) r = Relu(a) y = Conv<group=3>(r, wg)", "2,6,1,1"),
         CONVS, "r", range(6), "a"),
-    "pools": _case(
+    "pools": case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) m = MaxPool<kernel_shape=[2,2]>(a) "
                "p = AveragePool<kernel_shape=[2,2], pads=[1,1,0,0]>(m) y = Conv<pads=[1,1,1,1]>"
                "(p, w2)", "2,4,4,4"),
         CONVS, "p", range(6), "a"),
-    "zeros around": _case(
+    "zeros around": case(
         images("a = Conv(x, w1, b1) p = Pad(a, ps) y = Conv<pads=[1,1,1,1]>(p, w2)", "2,4,4,5"),
         CONVS, "p", range(6), "a"),
-    "classifier": _case(
+    "classifier": case(
         images("a = Conv(x, w1, b1) r = Relu(a) m = GlobalAveragePool(r) f = Flatten(m) "
                "y = Gemm(f, wf, bf)", "2,3"),
         CONVS, "f", range(6), "a"),
-    "channels last": _case(
+    "channels last": case(
         images("a = Conv(x, w1, b1) t = Transpose<perm=[0,2,3,1]>(a) y = MatMul(t, wf)",
                "2,3,3,3"),
         CONVS, "t", range(6), "a"),
-    "two channels of each": _case(
+    "two channels of each": case(
         vectors("a = MatMul(x, w1) b = Unsqueeze(a, last) e = Expand(b, es) c = Reshape(e, xs) "
                 "y = MatMul(c, w2)"),
         {"w1": _w(4, 3), "last": np.int64([-1]), "es": np.int64([2, 3, 3, 2]),
          "xs": np.int64([2, 3, 6]), "w2": _w(6, 4)}, "c", (0, 0, 1, 1, 2, 2), "a"),
-    "two branches of one image": _case(
+    "two branches of one image": case(
         images("a = Conv(x, w1, b1) r = Relu(a) b = Conv(r, wz) c = Conv<group=6>(r, wd, bd) "
                "y = Add(b, c)", "2,6,1,1"),
         {**CONVS, "wz": _w(6, 6, 3, 3, seed=11)}, "r", range(6), "a"),
@@ -237,7 +237,7 @@ _WW = {"w1": _w(4, 4), "w2": _w(4, 4, seed=1), "b": rand(4), "one": np.float32(1
 
 
 def _plain(body: str, tensor: str = "r", outputs: str = "float[2,3,4] y") -> Case:
-    return _case(f"{X} => ({outputs}) {{ {body} }}", _WW, tensor, (), "")
+    return case(f"{X} => ({outputs}) {{ {body} }}", _WW, tensor, (), "")
 
 
 UNFOLDED = {
@@ -257,63 +257,63 @@ UNFOLDED = {
     "a denominator": _plain("d = MatMul(x, w1) r = Div(x, d) y = MatMul(r, w2)"),
     "no gain": _plain(RMS.replace("n = Mul(d, g) ", "") + "y = MatMul(d, w2)", "d")._replace(
         weights={**RMS_WEIGHTS, "w2": _w(4, 4)}),
-    "ReLU6": _case(
+    "ReLU6": case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = Clip(a, low, high) "
                "y = Conv<pads=[1,1,1,1]>(r, w2)"),
         {**CONVS, "low": np.float32(0), "high": np.float32(6)}, "r", (), ""),
-    "HardSwish": _case(
+    "HardSwish": case(
         images("a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = HardSwish(a) "
                "y = Conv<pads=[1,1,1,1]>(r, w2)"), CONVS, "r", (), ""),
-    "a part that is also in another": _case(
+    "a part that is also in another": case(
         vectors(SLICED.replace("to1, to2", "to2, to3")), FUSED_WEIGHTS, "c2", (), ""),
-    "every second channel": _case(
+    "every second channel": case(
         vectors("h = MatMul(x, w8) s = Slice(h, to0, end, axis, steps) y = MatMul(s, w2)"),
         {**FUSED_WEIGHTS, "w8": _w(4, 8), "w2": _w(4, 4), "steps": np.int64([2])}, "s", (), ""),
-    "the whole beside its part": _case(
+    "the whole beside its part": case(
         vectors("f = MatMul(x, wf) v = Slice(f, to0, to1, axis) u = MatMul(v, w2) "
                 "t = MatMul(f, w3) y = Add(u, t)"),
         {**FUSED_WEIGHTS, "w2": _w(4, 4), "w3": _w(12, 4)}, "v", (), ""),
-    "a vector in front": _case(
+    "a vector in front": case(
         vectors("h = MatMul(x, w1) t = Transpose<perm=[0,2,1]>(h) u = MatMul(v, t) "
                 "y = MatMul(u, w2)").replace("(float[2,3,4] y)", "(float[2,4] y)").replace(
                     "(float[2,3,4] x)", "(float[2,3,4] x, float[4] v)"),
         {"w1": _w(4, 4), "w2": _w(3, 4)}, "u", (), ""),
-    "channels that padding moves": _case(
+    "channels that padding moves": case(
         images("a = Conv(x, w1, b1) p = Pad(a, pm) y = Conv<pads=[1,1,1,1]>(p, w2)", "2,4,3,3"),
         {**CONVS, "pm": np.int64([0, 1, 0, 0, 0, -1, 0, 0])}, "p", (), ""),
-    "the first of the vectors beside another": _case(
+    "the first of the vectors beside another": case(
         f"{X} => (float[2,4] y) {{ n = LayerNormalization<axis=-1>(x, g, b) "
         "f = Gather<axis=1>(n, at0) s = Gather<axis=1>(n, at1) u = MatMul(f, w) y = Add(u, s) }",
         {**NORM, **FUSED_WEIGHTS, "w": _w(4, 4)}, "f", (), ""),
-    "ones around": _case(
+    "ones around": case(
         images("a = Conv(x, w1, b1) p = Pad(a, ps, one) y = Conv<pads=[1,1,1,1]>(p, w2)",
                "2,4,4,5"),
         {**CONVS, "one": np.float32(1)}, "p", (), ""),
 }  # fmt: skip
 
 UNCERTAIN = {
-    "slices": _case(
+    "slices": case(
         vectors("h = MatMul(x, w) s = Slice(h, from, to, axis) y = MatMul(s, w)"),
         {"w": _w(4, 4), "from": np.int64([0]), "to": np.int64([4]), "axis": np.int64([2])},
         "s", (), ""),
-    "pieces put together": _case(
+    "pieces put together": case(
         vectors("a = MatMul(x, w1) b = MatMul(x, w2) c = Concat<axis=-1>(a, b) "
                 "y = MatMul(c, w3)"),
         {"w1": _w(4, 2), "w2": _w(4, 4), "w3": _w(6, 4)}, "c", (), ""),
-    "pixels in a row": _case(
+    "pixels in a row": case(
         images("a = Conv(x, w1, b1) r = Relu(a) f = Flatten(r) y = MatMul(f, wp)", "2,3"),
         {**CONVS, "wp": _w(54, 3)}, "f", (), ""),
-    "vectors as channels": _case(
+    "vectors as channels": case(
         vectors("a = MatMul(x, w1) t = Transpose<perm=[0,2,1]>(a) y = MatMul(t, w2)", 4).replace(
             "float[2,3,4] y", "float[2,4,5] y"),
         {"w1": _w(4, 4), "w2": _w(3, 5)}, "t", (), ""),
-    "a constant in front": _case(
+    "a constant in front": case(
         vectors("a = MatMul(x, w1) b = Mul(a, big) y = MatMul(b, w2)"),
         {"w1": _w(4, 4), "big": rand(1, 3, 1), "w2": _w(4, 4)}, "b", (), ""),
-    "a reciprocal": _case(
+    "a reciprocal": case(
         vectors("a = Exp(x) b = Div(one, a) y = MatMul(b, w2)"),
         {"one": np.float32(1), "w2": _w(4, 4)}, "b", (), ""),
-    "a wider constant": _case(
+    "a wider constant": case(
         vectors("a = MatMul(x, w1) b = Add(a, c) y = MatMul(b, w2)"),
         {"w1": _w(4, 1), "c": rand(2, 1, 4), "w2": _w(4, 4)}, "b", (), ""),
 }  # fmt: skip

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from quantflow.artifacts.optimize_record import OptimizeRecord, Pass, RebuiltLayer, SmoothedTensor
-from quantflow.report.optimize_sheets import all_sheets, layers_sheet, passes_sheet, tensors_sheet
+from quantflow.artifacts.optimize_record import (
+    OptimizeRecord,
+    Pass,
+    RebuiltLayer,
+    ShiftedTensor,
+    SmoothedTensor,
+)  # fmt: skip
+from quantflow.report.optimize_sheets import (
+    all_sheets,
+    layers_sheet,
+    passes_sheet,
+    shifted_sheet,
+    tensors_sheet,
+)  # fmt: skip
 
 
 def _tensor(name: str, before: float, after: float, how: str = "folded") -> SmoothedTensor:
@@ -87,3 +99,15 @@ def test_the_record_comes_back_from_its_file() -> None:
     assert OptimizeRecord.model_validate_json(RECORD.to_json()) == RECORD
     (found,) = [x for x in RECORD.passes if x.name == "rounding"]
     assert not found.kept
+
+
+def test_shifted_tensors_are_shown_where_there_are_any() -> None:
+    def shifted(name: str, before: float, after: float) -> ShiftedTensor:
+        return ShiftedTensor(tensor=name, group=name, span_before=before, span_after=after)
+
+    entries = (shifted("little", 10.0, 9.0), shifted("nothing", 0.0, 0.0), shifted("much", 8, 2))
+    record = RECORD.model_copy(update={"shifted": entries})
+    rows = shifted_sheet(record).rows
+    assert [x[0] for x in rows] == ["nothing", "much", "little"]
+    assert rows[1] == ("much", "8", "2", "75%") and rows[2][1:] == ("10", "9", "10%")
+    assert len(all_sheets(record)) == 4 and len(all_sheets(RECORD)) == 3

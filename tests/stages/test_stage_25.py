@@ -29,7 +29,8 @@ from tests.sensitivity.projects import context_of, run_one, run_until, write_pro
 FOLDER = "25_optimize"
 ALL = ["smoothing", "rounding", "bias correction"]
 OFF = (
-    "optimize.smoothing=false", "optimize.rounding=false", "optimize.bias_correction=false",
+    "optimize.shift=false", "optimize.smoothing=false", "optimize.rounding=false",
+    "optimize.bias_correction=false",
 )  # fmt: skip
 PLAIN = 'plan.policy="none"'
 
