@@ -25,8 +25,8 @@ SMALL = (
     "--limit", "16",
     "--set", "set.pool_samples=48", "--set", "set.deployment_samples=48",
     "--set", "plan.samples=8", "--set", "budget.cosine_mean=0.99",
-    "--set", "optimize.smoothing=false", "--set", "optimize.rounding=false",
-    "--set", "optimize.bias_correction=false",
+    "--set", "optimize.shift=false", "--set", "optimize.smoothing=false",
+    "--set", "optimize.rounding=false", "--set", "optimize.bias_correction=false",
     "--set", "runtime.threads=1",  # another process tests beside it
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from tests.sensitivity.projects import read_model, run_until, write_project
 
 NO_SEARCH = '[plan]\npolicy = "none"\n'
 AS_IT_IS = """[optimize]
+shift = false
 smoothing = false
 rounding = false
 bias_correction = false

@@ -18,6 +18,7 @@ from tests.sensitivity.projects import run_one, run_until, write_project
 
 NO_SEARCH = '[plan]\npolicy = "none"\n'
 AS_IT_IS = """[optimize]
+shift = false
 smoothing = false
 rounding = false
 bias_correction = false

@@ -27,6 +27,7 @@ SIZES = """
 [plan]
 policy = "none"
 [optimize]
+shift = false
 smoothing = false
 rounding = false
 bias_correction = false

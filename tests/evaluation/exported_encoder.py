@@ -18,6 +18,7 @@ PLAIN = """
 [plan]
 policy = "none"
 [optimize]
+shift = false
 smoothing = false
 rounding = false
 bias_correction = false

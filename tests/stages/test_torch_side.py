@@ -55,6 +55,7 @@ path = "candidates.npz"
 [plan]
 policy = "none"
 [optimize]
+shift = false
 smoothing = false
 rounding = false
 bias_correction = false
