@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from quantflow.__main__ import main
 from quantflow.errors import fail
@@ -14,6 +15,7 @@ def _break(*_: object) -> None:
     if os.environ["WORKER_1"] == "kill":
         os.kill(os.getpid(), 9)
     if os.environ["WORKER_1"] == "interrupt":
+        Path(f"interrupted_{os.environ['RANK']}").touch()
         raise KeyboardInterrupt
     fail("QF501", "tensor does not fit", where="here")
 
