@@ -7,6 +7,10 @@ from pathlib import Path
 
 from quantflow.errors import fail
 
+_OF_THE_RUN = frozenset({"summary.json", "timings.json", "provenance.json", ".lock"})
+_SOURCES = frozenset({".py", ".toml", ".onnx", ".npz", ".npy"})
+"""What people write, or models and data: no command puts a result there."""
+
 
 def check_output(path: Path, run: Path, read: Sequence[Path] = ()) -> None:
     """Refuse a file that nothing could, or should, be written to.
@@ -46,6 +50,10 @@ def _belongs_to_another(path: Path, run: Path, read: Sequence[Path]) -> str:
     folders = [(run / folder).resolve() for folder in FOLDERS]
     if any(folder == place or folder in place.parents for folder in folders):
         return "it is in the folder of a stage"
+    if place.parent == run.resolve() and place.name in _OF_THE_RUN:
+        return "it is a file of the run"
+    if place.suffix.lower() in _SOURCES and path.exists():
+        return f"it is there already, and a {place.suffix} file is nobody's output"
     for other in read:
         if other.is_dir() and other.resolve() in place.parents:
             return f"it is in {other}, which is read"
