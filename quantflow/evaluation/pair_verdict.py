@@ -12,6 +12,10 @@ from quantflow.evaluation.thresholds import Thresholds, no_numbers
 NAMED = 5
 """Most layers that a sentence names."""
 
+_NOTHING_DECIDES = (
+    "no output is in both, and layers only mark: {} beyond; --layer-cosine lets them decide"
+)
+
 
 def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str], list[str]]:
     """Whether the sides agree, and a sentence for everything that does not.
@@ -22,7 +26,7 @@ def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str
 
     Returns:
         The verdict, what failed, and what is marked only. NaN and Inf, and tensors that could not
-        be compared, fail whatever they are.
+        be compared, fail whatever they are, and so does what is marked where no output decides.
     """
     failed, marked = list[str](), list[str]()
     for point in points:
@@ -34,6 +38,8 @@ def judge(points: Sequence[Point], asked: Thresholds) -> tuple[Verdict, list[str
             failed.append(f"{_called(point)}: {point.beyond}")
         elif point.beyond:
             marked.append(point.name)
+    if marked and not failed and all(point.kind != "output" for point in points):
+        failed.append(_NOTHING_DECIDES.format(some(marked)))
     reasons = failed[:NAMED]
     if len(failed) > NAMED:
         reasons.append(f"{len(failed) - NAMED} more places are beyond their thresholds")

@@ -111,7 +111,8 @@ def test_options_take_the_place_of_the_pair_s_own() -> None:
 
 def test_marks_do_not_fail_and_trouble_does() -> None:
     beyond = of(beyond="cosine …")
-    assert judge([beyond], INT8)[0] == "pass" and "l" in judge([beyond], INT8)[2][0]
+    verdict, _, marks = judge([beyond, of(kind="output", name="y")], INT8)
+    assert verdict == "pass" and marks[0].endswith(": l")
     assert judge([beyond], Thresholds())[0] == "fail"
     assert judge([of(trouble="shapes differ")], INT8)[0] == "fail"
     assert judge([of(beyond="NaN", nonfinite_apart=1)], INT8)[0] == "fail"
@@ -149,3 +150,12 @@ def test_probabilities_have_a_divergence_and_logits_where_they_are_said_to_be() 
     mixed.add("a", p, q)
     mixed.add("b", np.log(p), np.log(q))
     assert mixed.point(place, None).kl is None
+
+
+def test_where_no_output_decides_a_marked_layer_is_no_pass() -> None:
+    layer = of(kind="layer", beyond="cosine 0.5, expected 0.98 or more")
+    verdict, reasons, _ = judge([layer], INT8)
+    assert verdict == "fail" and "--layer-cosine" in reasons[0] and layer.name in reasons[0]
+    output = of(kind="output")
+    assert judge([layer, output], INT8)[0] == "pass"
+    assert judge([of(kind="layer")], INT8)[0] == "pass"
