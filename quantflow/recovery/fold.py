@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from quantflow.graph.edit import constant, static_shape
-from quantflow.recovery.classes import Classes, Ids
+from quantflow.recovery.classes import Ids
 from quantflow.recovery.walk import (
     MOVES,
     Edit,
@@ -88,21 +88,8 @@ def _add(walk: Walk, node: ir.Node, ids: Ids) -> Edits:
 
 
 def _mul(walk: Walk, node: ir.Node, ids: Ids) -> Edits:
-    for index in (1, 0):
-        if constant(node.inputs[index]) is not None:
-            return [Edit(str(node.name), index, ids)]
-    before, best, classes = walk.classes, None, walk.classes
-    for index in (1, 0):
-        shape = static_shape(node.inputs[index])
-        if shape is None:
-            continue
-        walk.classes = Classes(before.parent.copy())
-        edits = walk.input(node, index, walk.fitted(ids, shape))
-        # The operand that leaves channels most of their freedom: one may be a factor a row.
-        if edits is not None and (best is None or walk.classes.count() > classes.count()):
-            best, classes = edits, walk.classes
-    walk.classes = classes
-    return best
+    """One of the two takes the factor; the other may be a factor a row."""
+    return walk.either(node, ids, (1, 0))
 
 
 def _div(walk: Walk, node: ir.Node, ids: Ids) -> Edits:

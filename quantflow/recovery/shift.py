@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from quantflow.artifacts.model_record import Layer
 from quantflow.graph.edit import constant, nodes_by_name, static_shape
-from quantflow.recovery.classes import Classes, Ids
+from quantflow.graph.kinds.gemm import is_plain
+from quantflow.recovery.classes import Ids
 from quantflow.recovery.rescale import (
     can_apply,
     constant_of,
@@ -108,12 +109,7 @@ def _makes_up(node: ir.Node, layer: Layer) -> bool:
     if layer.op_type == "Conv":  # at a padded border it reads fewer addends
         pads = node.attributes.get_ints("pads", ())
         return not any(pads) and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
-    return layer.op_type == "MatMul" or (layer.op_type == "Gemm" and _is_plain(node))
-
-
-def _is_plain(gemm: ir.Node) -> bool:
-    scaled = any(gemm.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
-    return not scaled and not any(gemm.attributes.get_int(x, 0) for x in ("transA", "transB"))
+    return layer.op_type == "MatMul" or (layer.op_type == "Gemm" and is_plain(node))
 
 
 def _bias_of(node: ir.Node, layer: Layer) -> tuple[ir.Node, int]:
@@ -131,21 +127,8 @@ def _added_to(value: ir.Value, node: ir.Node) -> ir.Value | None:
 
 
 def _add(walk: Walk, node: ir.Node, ids: Ids) -> Edits:
-    """One of the two takes the addend, the one that leaves channels most of their freedom."""
-    for index in (0, 1):
-        if constant(node.inputs[index]) is not None:
-            return [Edit(str(node.name), index, ids)]
-    before, best, classes = walk.classes, None, walk.classes
-    for index in (0, 1):
-        shape = static_shape(node.inputs[index])
-        if shape is None:
-            continue
-        walk.classes = Classes(before.parent.copy())
-        edits = walk.input(node, index, walk.fitted(ids, shape))
-        if edits is not None and (best is None or walk.classes.count() > classes.count()):
-            best, classes = edits, walk.classes
-    walk.classes = classes
-    return best
+    """One of the two takes the addend."""
+    return walk.either(node, ids, (0, 1))
 
 
 def _normalization(_: Walk, node: ir.Node, ids: Ids) -> Edits:
@@ -154,7 +137,7 @@ def _normalization(_: Walk, node: ir.Node, ids: Ids) -> Edits:
 
 
 def _gemm(_: Walk, node: ir.Node, ids: Ids) -> Edits:
-    return _bias(node, ids.reshape(-1)) if one_beside(ids, axis=-1) and _is_plain(node) else None
+    return _bias(node, ids.reshape(-1)) if one_beside(ids, axis=-1) and is_plain(node) else None
 
 
 def _conv(_: Walk, node: ir.Node, ids: Ids) -> Edits:

@@ -18,8 +18,8 @@ from quantflow.artifacts.optimize_record import ShiftedTensor
 from quantflow.graph.edit import copy_model, values_by_name
 from quantflow.graph.kinds.table import channel_axis
 from quantflow.ranges.collect import TensorStatistics
-from quantflow.recovery.classes import Ids
 from quantflow.recovery.shift import apply_shift, find_shift
+from quantflow.recovery.walk import Fold
 
 Floats = NDArray[np.float32]
 
@@ -64,7 +64,7 @@ def shift_model(
         shift = find_shift(result, value, channel_axis(layers[0]), layers)
         if shift is None:
             continue
-        addend = _middle(low, high, shift.classes)
+        addend = _middle(low, high, shift.source)
         before, after = _span(low, high), _span(low - addend, high - addend)
         if after >= (1 - MIN_FALL) * before:
             continue
@@ -74,13 +74,12 @@ def shift_model(
     return Shifting(result, tuple(done))
 
 
-def _middle(low: Floats, high: Floats, classes: Ids) -> Floats:
+def _middle(low: Floats, high: Floats, fold: Fold) -> Floats:
     """``(K,)`` the middle between the ends of every channel's class."""
-    count = int(classes.max()) + 1
-    least, greatest = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(least, classes, low)
-    np.maximum.at(greatest, classes, high)
-    return ((least + greatest) / 2)[classes].astype(np.float32)
+    least, greatest = np.full(fold.rest, np.inf), np.full(fold.rest, -np.inf)
+    np.minimum.at(least, fold.classes, low)
+    np.maximum.at(greatest, fold.classes, high)
+    return ((least + greatest) / 2)[fold.classes].astype(np.float32)
 
 
 def _span(low: Floats, high: Floats) -> float:

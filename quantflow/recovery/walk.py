@@ -151,6 +151,24 @@ class Walk:
                 ids = self.classes.one_along(ids, axis)
         return ids.reshape(ids.shape[extra:])
 
+    def either(self, node: ir.Node, ids: Ids, order: tuple[int, int]) -> Edits:
+        """The same of one of two operands: a constant, or else the one that leaves channels most of
+        their freedom; of equals the first in the order."""
+        for index in order:
+            if constant(node.inputs[index]) is not None:
+                return [Edit(str(node.name), index, ids)]
+        before, best, classes = self.classes, None, self.classes
+        for index in order:
+            shape = static_shape(node.inputs[index])
+            if shape is None:
+                continue
+            self.classes = Classes(before.parent.copy())
+            edits = self.input(node, index, self.fitted(ids, shape))
+            if edits is not None and (best is None or self.classes.count() > classes.count()):
+                best, classes = edits, self.classes
+        self.classes = classes
+        return best
+
     def mixed(self, node: ir.Node, ids: Ids) -> Edits:
         """The same of a product with a matrix that mixes the rows of its right operand, as
         attention does; columns are not mixed."""

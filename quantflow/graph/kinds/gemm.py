@@ -10,6 +10,12 @@ from quantflow.graph.edit import constant
 from quantflow.graph.kinds.kind import LayerKind, Operands
 
 
+def is_plain(node: ir.Node) -> bool:
+    """Whether a Gemm scales and transposes nothing."""
+    scaled = any(node.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
+    return not scaled and not any(node.attributes.get_int(x, 0) for x in ("transA", "transB"))
+
+
 def _matches(node: ir.Node) -> bool:
     return constant(node.inputs[1]) is not None
 
@@ -26,10 +32,7 @@ def _float_reason(node: ir.Node) -> str:
     weight = constant(node.inputs[1])
     if weight is None or weight.shape.rank() != 2:
         return "the weight is not 2-D"
-    attributes = node.attributes
-    if any(attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta")) or any(
-        attributes.get_int(name, 0) for name in ("transA", "transB")
-    ):
+    if not is_plain(node):
         return "the Gemm's alpha or beta scales a value that is not constant"
     bias = (*node.inputs, None)[2]
     vector = constant(bias)
